@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * limits.h -- every maximum and every default, in one place, with its reason.
+ *
+ * Whatever comes from outside is held against one of these before anything is
+ * allocated for it, and every buffer, queue and loop is born with one.  Over a
+ * limit is an error with a sentence, never a silent cut.
+ *
+ * LIMIT_ is the largest acceptable value, LEAST_ the smallest where it is not
+ * 0 or 1, DEFAULT_ what applies when nobody says otherwise.  The unit is the
+ * last word of the name.  What an operator can set (configuration) has its
+ * DEFAULT_ here and its range in the table of settings. */
+#pragma once
+
+#include "base.h"
+
+/* Texts.  Names appear in URLs, metric labels and file names, so they are
+ * [A-Za-z0-9._-] only and need no escaping anywhere; 100 is what such surfaces
+ * show without wrapping.  Other texts are indexed, and 500 bytes keep an index
+ * entry well below a third of a PostgreSQL page. */
+enum {
+    LIMIT_NAME_BYTES = 100,      /* project, queue, kind, endpoint, ... */
+    LIMIT_TEXT_BYTES = 500,      /* unique key, holder, idempotency key, reason */
+    LIMIT_PROGRESS_BYTES = 500,  /* one line on the dashboard */
+    LIMIT_URL_BYTES = 4096,      /* twice what browsers and proxies agree on */
+    LIMIT_CRON_BYTES = 500,      /* a long list of minutes fits; a program does not */
+    LIMIT_ZONE_BYTES = 64,       /* the longest IANA name has 32 */
+    LIMIT_PATH_BYTES = 4096,     /* PATH_MAX of Linux */
+};
+
+/* A job's data.  1 MiB is copied through memory several times in a request;
+ * more belongs in a file or an object store, with its address in the payload.
+ * Beyond 512 bytes inline, rewriting the job's row costs more than reading a
+ * second table. */
+enum {
+    LIMIT_PAYLOAD_BYTES = 1 << 20,
+    LIMIT_RESULT_BYTES = 1 << 20,
+    LIMIT_PAYLOAD_INLINE_BYTES = 512,
+    LIMIT_OUTPUT_BYTES = 64 << 10, /* of a command's or a response's text kept */
+    LIMIT_JSON_DEPTH = 64,         /* the checker recurses; people stay below 10 */
+};
+
+/* Metadata is for searching, not for storage: all of it is read for each row
+ * of a list. */
+enum {
+    LIMIT_METADATA_ENTRIES = 32,
+    LIMIT_METADATA_KEY_BYTES = 100,
+    LIMIT_METADATA_VALUE_BYTES = 500,
+    LIMIT_METADATA_BYTES = 4096, /* the whole object, as JSON text */
+};
+
+/* An error is written in the transaction that fails a run, with hundreds of
+ * others; a stack trace fits into its details. */
+enum {
+    LIMIT_ERROR_MESSAGE_BYTES = 4096,
+    LIMIT_ERROR_CLASS_BYTES = 200,
+    LIMIT_ERROR_DETAILS_BYTES = 64 << 10,
+};
+
+/* Order and retries.  Nine priorities are as many as people can tell apart.
+ * A hundred retries outlive any outage worth waiting for; 30 days between two
+ * is where a schedule is the better tool. */
+enum {
+    LEAST_PRIORITY = 1,
+    LIMIT_PRIORITY = 9,
+    DEFAULT_PRIORITY = 5,
+    LIMIT_RETRIES = 100,
+    DEFAULT_RETRIES = 3,
+    LIMIT_RETRY_DELAYS = 20, /* entries; the last one repeats */
+    LIMIT_RETRY_DELAY_SECONDS = 30 * 86400,
+    DEFAULT_CRASHES = 3, /* in a row along a chain, then the job is poison */
+    LIMIT_CRASHES = 100,
+};
+
+/* Deadlines of a run.  An HTTP call that is silent for half an hour has lost
+ * its connection; other work may take days, but a week without a deadline is
+ * a stuck slot. */
+enum {
+    DEFAULT_HTTP_DEADLINE_MS = 60 * 1000,
+    LIMIT_HTTP_DEADLINE_MS = 1800 * 1000,
+    DEFAULT_DEADLINE_MS = 1800 * 1000,
+    LIMIT_DEADLINE_MS = 7 * 86400 * 1000,
+    LIMIT_DELAY_SECONDS = 10 * 366 * 86400, /* enqueue for later: ten years */
+};
+
+/* Holds and waits.  A reservation stops a whole queue, so it is short and is
+ * renewed by those who need longer.  A wait holds a connection open; ten
+ * minutes is the longest that proxies let one be silent. */
+enum {
+    DEFAULT_RESERVATION_MS = 300 * 1000,
+    LIMIT_RESERVATION_MS = 600 * 1000,
+    DEFAULT_WAIT_MS = 30 * 1000,
+    LIMIT_WAIT_MS = 600 * 1000,
+    DEFAULT_LEASE_MS = 30 * 1000, /* three beats; a dead owner is seen after one */
+    LEAST_LEASE_MS = 1000,
+    LIMIT_LEASE_MS = 600 * 1000,
+};
+
+/* Sizes of piles.  The pool bounds the memory of everything that waits for a
+ * commit; a full pool is -HF_BUSY.  A pile is one transaction: the more it
+ * holds the longer its members wait for each other, and beyond some thousands
+ * the fsync is no longer what they wait for. */
+enum {
+    LIMIT_COMMANDS = 65536,
+    LIMIT_PILE_COMMANDS = 4096,
+    LIMIT_BATCH_JOBS = 10000,
+    LIMIT_CLAIM_JOBS = 1000,
+    LIMIT_CLAIM_QUEUES = 100,
+    LIMIT_BEAT_RUNS = 10000,
+    RECOVERY_CHUNK_JOBS = 500, /* keeps the store free for claims in between */
+    LIMIT_RECOVERY_LOG_LINES = 1000,
+};
+
+/* What a client may send at once, and how much it is given back.  A batch is
+ * larger than a job's body because it is many. */
+enum {
+    LIMIT_BODY_BYTES = 2 << 20,
+    LIMIT_BATCH_BODY_BYTES = 64 << 20,
+    DEFAULT_PAGE_ITEMS = 50,
+    LIMIT_PAGE_ITEMS = 1000,
+    LIMIT_HEADERS = 100,          /* of an endpoint or an http job */
+    LIMIT_HEADER_BYTES = 8192,    /* one header, name and value */
+};
+
+/* One line of the log.  Longer ones are cut by the journal anyway, and a line
+ * may not be a way to fill a disk. */
+enum {
+    LIMIT_LOG_LINE_BYTES = 16 << 10,
+};
+
+/* Times that can be shown: the years 0000 to 9999, as RFC 3339 has them. */
+#define LEAST_TIME_US (-INT64_C(62167219200) * US_PER_S)
+#define LIMIT_TIME_US (INT64_C(253402300800) * US_PER_S - 1)
