@@ -21,6 +21,8 @@
  *   {values}  like {from}, after INSERT INTO t (...): VALUES (?1, ?2, ...) or
  *             SELECT v.a, v.b, ... FROM unnest(...) AS v(...).  All parameters,
  *             in the order declared.
+ *   {rows}    the same set without the word FROM, for JOIN and USING:
+ *             SQLite: nothing; PostgreSQL: unnest(...) AS v(name, ...).
  *   {lock}    FOR UPDATE SKIP LOCKED, or nothing.
  *   {forupdate} FOR UPDATE, or nothing.
  *   {sqlite:...} {postgres:...}  text for one engine only (no braces inside,
@@ -96,6 +98,9 @@ struct db_options {
     bool create;    /* SQLite: make the file if it is not there */
     int busy_ms;    /* SQLite: how long to wait for another writer */
     const char *vfs; /* SQLite: name of a VFS, or NULL; tests inject faults */
+    const char *schema; /* PostgreSQL: the schema to use where the url's search_path
+                           names none of its own (current_schema() is public or
+                           NULL); set again after each reconnect; NULL: leave it */
 };
 
 /* Which engine a url names. */
@@ -105,6 +110,13 @@ enum db_engine db_engine_of(const char *url);
  * file that is not SQLite is -HF_FOREIGN; one that cannot be opened says why. */
 must_check int db_open(const struct db_options *options, struct error *error,
                        struct db **ret);
+
+/* Wraps an open sqlite3 handle of the application, whose own transaction is
+ * under way: statements run inside it; begin, commit and rollback are refused
+ * with -HF_INVALID; db_close() finalizes our statements and leaves the handle
+ * open.  `handle` is a sqlite3 *. */
+must_check int db_borrow_sqlite(void *handle, const struct db_sql *sql, size_t sql_count,
+                                struct db **ret);
 
 /* 2. Closes; NULL is fine.  An open transaction is rolled back. */
 void db_close(struct db *db);
