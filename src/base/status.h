@@ -6,7 +6,19 @@
  * that says how a code looks as an HTTP status, as a process exit code and as
  * a word in a log, so that the surfaces cannot drift apart.  `struct error`
  * carries the one sentence a person reads: what is wrong, where, and what
- * would be right. */
+ * would be right.
+ *
+ * Exit codes of the command line program, few enough for a shell script:
+ *   0  done
+ *   1  it worked, and the answer is no (a check found a violation)
+ *   2  not acceptable: usage, a field, a limit
+ *   3  no such job, queue, ...
+ *   4  not in this state: conflict, duplicate, mismatch, late
+ *   5  waited in vain
+ *   6  not now, try again: busy, locked, unreachable, disk full, ...
+ *   7  this is no store to work with: damaged, foreign, another version
+ *   8  done or not done, nobody knows
+ *   9  a defect, or the machine fails us: memory, system calls */
 #pragma once
 
 #include "base.h"
