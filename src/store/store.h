@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store.h -- the jobs' database in our words: loading, changing, committing.
+ *
+ * Why it exists: the engine decides what happens to a job; this floor knows
+ * how that is written down.  All SQL of Holdfast is in sql.def and is run from
+ * here.
+ *
+ * A transaction is a UNIT OF WORK.  Changes are posted into buffers, one per
+ * statement, and written set by set when something must be read that depends
+ * on them, or at the commit: a hundred jobs enqueued by a hundred clients are
+ * one statement on PostgreSQL, and one prepared statement a hundred times on
+ * SQLite.
+ *
+ *   store_begin(store, now);
+ *     ... store_job_insert(), store_job_update(), store_event() ...  buffered
+ *     store_flush(store);      when a claim must see what was enqueued
+ *     ... store_claim() ...
+ *   store_commit(store);       the rest of the buffers, counters, COMMIT
+ *
+ * Failures are sticky: a posted change cannot fail visibly; store_flush() and
+ * store_commit() tell.  Slices given to a posting function must stay until
+ * then: put them into `store->arena`, which lives as long as the transaction.
+ *
+ * Threads: a store belongs to one thread at a time. */
+#pragma once
+
+#include "base/arena.h"
+#include "db/db.h"
+#include "store/model.h"
+
+/* Indexes into the table of statements. */
+enum sql {
+#define SQL(name, params, text) SQL_##name,
+#include "store/sql.def"
+#undef SQL
+    SQL_COUNT
+};
+
+enum store_role {
+    STORE_SCHEDULER, /* may migrate, claim, recover */
+    STORE_PRODUCER,  /* may create a new store, enqueue, change waiting jobs */
+    STORE_READER     /* the twin for lists and pages */
+};
+
+struct store_options {
+    const char *url;
+    enum store_role role;
+    int busy_ms;     /* SQLite: patience with another writer */
+    const char *vfs; /* SQLite, for tests */
+};
+
+/* A queue as this store knows it, with the changes to its counts that the open
+ * transaction will write. */
+struct queue_entry {
+    struct queue queue;
+    int64_t delta[COUNTERS];
+    bool dirty;
+    struct queue_entry *next_dirty;
+};
+
+struct row_buffer {
+    struct db_value *values;
+    size_t count, capacity; /* in rows */
+};
+
+enum { STORE_BUFFERS = 16, STORE_ID_BLOCK = 1024 };
+
+struct store {
+    struct db *db;
+    enum store_role role;
+    struct arena arena; /* of the open transaction */
+    int64_t now;        /* of the open transaction, microseconds */
+    int64_t shard;      /* our row of the counters */
+    int failed;         /* sticky -HF_... of the open transaction */
+    bool open;          /* a transaction is open */
+
+    struct row_buffer buffers[STORE_BUFFERS];
+
+    int64_t ids[STORE_ID_BLOCK]; /* reserved and not used yet: [id_next, id_count) */
+    int id_next, id_count, id_block;
+    bool ids_fresh; /* reserved by the open transaction: void if it rolls back */
+
+    struct queue_entry **queues; /* known queues; sorted by id */
+    size_t queue_count, queue_capacity;
+    struct queue_entry *dirty;
+    bool queues_stale; /* read again before use */
+
+    struct {
+        int64_t id;
+        char name[101];
+    } *projects;
+    size_t project_count;
+};
+
+/* Opens a store and brings its schema up to date (scheduler), makes a new one
+ * where there is none (scheduler, producer), or refuses with a sentence: a
+ * database that is not ours (-HF_FOREIGN), of another version (-HF_VERSION),
+ * read-only, damaged, unreachable. */
+must_check int store_open(const struct store_options *options, struct error *error,
+                          struct store **ret);
+void store_close(struct store *store);
+
+/* Works inside the application's own transaction on its own sqlite3 handle:
+ * no begin, no commit.  Refuses a store of another version or without WAL and
+ * synchronous=FULL, for then an acknowledged job could be lost (I1). */
+must_check int store_borrow_sqlite(void *handle, int64_t now, struct error *error,
+                                   struct store **ret);
+
+/* The schema version this program writes. */
+int store_schema_version(void);
+
+/* ---- transactions ---- */
+must_check int store_begin(struct store *store, int64_t now);
+must_check int store_flush(struct store *store);
+must_check int store_commit(struct store *store); /* rolls back when it fails */
+void store_rollback(struct store *store);
+must_check int store_savepoint(struct store *store);
+must_check int store_savepoint_keep(struct store *store); /* flushes first */
+must_check int store_savepoint_undo(struct store *store); /* drops the buffers too */
+
+/* Remembers a failure; the first one stays.  Returns `r`. */
+int store_fail(struct store *store, int r);
+
+/* Appends a row to a buffered statement (see buffered[] in store.c). */
+void store_post(struct store *store, enum sql sql, const struct db_value *values);
+
+/* A new id; 0 and sticky failure if none can be had. */
+int64_t store_id(struct store *store);
+
+/* Reads one integer from a statement's first row; `none` when there is no row
+ * or it is NULL. */
+must_check int store_int(struct store *store, enum sql sql, const struct db_value *values,
+                         int64_t none, int64_t *ret);
+
+must_check int store_meta_get(struct store *store, const char *name, struct slice *ret);
+must_check int store_meta_set(struct store *store, const char *name, struct slice value);
+
+/* ---- projects and queues ---- */
+must_check int store_project(struct store *store, struct slice name, int64_t *ret);
+must_check int store_project_create(struct store *store, struct slice name, int64_t *ret);
+const char *store_project_name(struct store *store, int64_t id);
+
+/* The queue of that name; made when it is not there and `create`, else
+ * -HF_NOT_FOUND.  The entry stays valid until the store is closed. */
+must_check int store_queue(struct store *store, struct slice name, bool create,
+                           struct queue_entry **ret);
+/* By id: NULL if there is none such. */
+struct queue_entry *store_queue_by_id(struct store *store, int64_t id);
+/* Writes the settings of `queue`. */
+must_check int store_queue_update(struct store *store, struct queue_entry *entry);
+/* Reads all queues anew, since other processes change them too. */
+must_check int store_queues_reload(struct store *store);
+
+/* Adds to a queue's counts, in this transaction.  store_count_move() is what a
+ * change of state does to them. */
+void store_count(struct store *store, int64_t queue_id, enum counter counter, int64_t by);
+void store_count_move(struct store *store, int64_t queue_id, int from_state, int to_state);
+
+struct queue_counts {
+    int64_t queue_id;
+    int64_t count[COUNTERS];
+};
+must_check int store_counts(struct store *store, struct arena *arena,
+                            struct queue_counts **ret, size_t *ret_count);
+
+/* What a claim may take from a queue now, read in its own transaction, under
+ * the queue's gate: so a limit holds over nodes, and no claim slips past a hold
+ * that is being made. */
+struct gate {
+    bool paused;
+    int64_t concurrency, busy, reservation_id;
+};
+must_check int store_gate(struct store *store, int64_t queue_id, bool exclusive,
+                          struct gate *ret);
+
+/* ---- jobs and runs ---- */
+
+/* A job with its run; run.job_id is 0 where there is none. */
+struct job_row {
+    struct job job;
+    struct run run;
+};
+
+void store_job_insert(struct store *store, const struct job *job);
+/* Writes what may change of a job.  `old_state` guards: the row is left alone if
+ * the state in the store is another. */
+void store_job_update(struct store *store, const struct job *job, int old_state);
+
+/* Loads jobs for changing (locked on PostgreSQL).  Ids that are not there are
+ * missing from the result, which is sorted by id. */
+must_check int store_jobs_load(struct store *store, const int64_t *ids, size_t count,
+                               struct job_row **ret, size_t *ret_count);
+/* The live job that holds a key, for changing; -HF_NOT_FOUND. */
+must_check int store_job_by_key(struct store *store, int64_t project_id,
+                                struct slice key, struct job_row *ret);
+/* One job for looking at, into `arena`, its payload included; -HF_NOT_FOUND. */
+must_check int store_job_get(struct store *store, int64_t id, struct arena *arena,
+                             struct job_row *ret);
+/* The retry of a job; -HF_NOT_FOUND. */
+must_check int store_job_retry_of(struct store *store, int64_t id, struct arena *arena,
+                                  struct job_row *ret);
+must_check int store_payload(struct store *store, struct job *job, struct arena *arena);
+
+/* Takes up to `limit` ready jobs, in order; they are running from then on and
+ * need their runs inserted in the same transaction. */
+struct claim {
+    int64_t queue_id;
+    int class, lane;
+    size_t limit;
+    int priority;                       /* 0: any, and no bounds on the position */
+    int64_t from_position, to_position; /* half open */
+    int64_t only_kinds_of;              /* owner id: only its kinds; 0: any */
+};
+must_check int store_claim(struct store *store, const struct claim *claim,
+                           struct job **ret, size_t *ret_count);
+/* Takes one queued job by its id; -HF_CONFLICT if it is not queued. */
+must_check int store_claim_one(struct store *store, int64_t id, struct job *ret);
+
+void store_run_insert(struct store *store, const struct run *run);
+/* A run that never was, for a job that was marked running without one. */
+void store_run_insert_failed(struct store *store, const struct run *run);
+void store_run_finish(struct store *store, const struct run *run);
+
+/* Completes many runs at once: those of `owner_id` that are not finished.
+ * done[i] tells which were. */
+struct completion {
+    int64_t job_id, owner_id;
+    struct slice result;
+    bool done;
+    bool was_cancelling;
+    int64_t queue_id;
+};
+must_check int store_complete(struct store *store, struct completion *completions,
+                              size_t count);
+
+/* Moves due jobs from scheduled to queued.  Returns how many, or negative. */
+must_check int64_t store_promote(struct store *store, size_t limit);
+
+/* ---- reading helpers shared by the store's files ---- */
+void store_read_job(struct db_rows *rows, int column, struct arena *arena,
+                    struct job *ret);
+void store_read_run(struct db_rows *rows, int column, struct arena *arena,
+                    struct run *ret);
+enum { JOB_COLUMN_COUNT = 33, RUN_COLUMN_COUNT = 17 };
+
+/* ---- events ---- */
+void store_event(struct store *store, const struct event *event);
+/* Events of a job, of a recovery, or all, after an id, oldest first. */
+enum event_scope { EVENTS_ALL, EVENTS_OF_JOB, EVENTS_OF_RECOVERY };
+must_check int store_events(struct store *store, enum event_scope scope, int64_t id,
+                            int64_t after, size_t limit, struct arena *arena,
+                            struct event **ret, size_t *ret_count);
