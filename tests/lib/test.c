@@ -135,7 +135,8 @@ int64_t test_monotonic_us(void)
 
 bool test_wait(bool (*condition)(void *arg), void *arg, int64_t ms)
 {
-    int64_t end_us = test_monotonic_us() + (int64_t)((double)(ms * US_PER_MS) * patience());
+    int64_t end_us =
+        test_monotonic_us() + (int64_t)((double)(ms * US_PER_MS) * patience());
     int64_t pause_us = 200;
 
     for (;;) {
@@ -151,6 +152,11 @@ bool test_wait(bool (*condition)(void *arg), void *arg, int64_t ms)
     }
 }
 
+struct kept {
+    struct kept *next;
+    char *text;
+};
+
 const char *test_text(const char *format, ...)
 {
     char *text;
@@ -162,10 +168,7 @@ const char *test_text(const char *format, ...)
     va_end(args);
 
     /* Kept in a list, so that the leak checkers see it is still wanted. */
-    static struct kept {
-        struct kept *next;
-        char *text;
-    } *kept;
+    static struct kept *kept;
     struct kept *entry = new(struct kept);
     if (!entry)
         abort();

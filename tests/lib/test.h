@@ -36,37 +36,37 @@
 #define TEST(name) TEST_SLOW(name, 120)
 
 /* For a test that may honestly take longer than two minutes. */
-#define TEST_SLOW(name, seconds)                                                       \
-    static void test_body_##name(void);                                                \
-    __attribute__((constructor)) static void test_register_##name(void)                \
-    {                                                                                  \
-        static struct test entry = { #name, seconds, test_body_##name, NULL };         \
-        test_register(&entry);                                                         \
-    }                                                                                  \
+#define TEST_SLOW(name, seconds)                                                         \
+    static void test_body_##name(void);                                                  \
+    __attribute__((constructor)) static void test_register_##name(void)                  \
+    {                                                                                    \
+        static struct test entry = { #name, seconds, test_body_##name, NULL };           \
+        test_register(&entry);                                                           \
+    }                                                                                    \
     static void test_body_##name(void)
 
-#define check(cond)                                                                    \
-    do {                                                                               \
-        if (!(cond))                                                                   \
-            test_fail(__FILE__, __LINE__, "check(%s) failed", #cond);                  \
+#define check(cond)                                                                      \
+    do {                                                                                 \
+        if (!(cond))                                                                     \
+            test_fail(__FILE__, __LINE__, "check(%s) failed", #cond);                    \
     } while (0)
 
 /* Equal numbers of any integer type (also bool and enum); shows both. */
-#define check_int(got, want)                                                           \
+#define check_int(got, want)                                                             \
     test_check_int(__FILE__, __LINE__, #got, #want, (intmax_t)(got), (intmax_t)(want))
 
 /* Equal strings; NULL equals only NULL. */
 #define check_str(got, want) test_check_str(__FILE__, __LINE__, #got, #want, got, want)
 
 /* A slice with these bytes; an absent slice is equal to NULL. */
-#define check_slice(got, want)                                                         \
+#define check_slice(got, want)                                                           \
     test_check_slice(__FILE__, __LINE__, #got, #want, got, want)
 
 /* The expression returns 0; shows the name of the error otherwise. */
 #define check_ok(expr) test_check_status(__FILE__, __LINE__, #expr, (intmax_t)(expr), 0)
 
 /* The expression returns exactly this error: check_err(expr, -HF_BUSY). */
-#define check_err(expr, code)                                                          \
+#define check_err(expr, code)                                                            \
     test_check_status(__FILE__, __LINE__, #expr, (intmax_t)(expr), code)
 
 /* Fails with a sentence. */

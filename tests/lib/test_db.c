@@ -44,14 +44,12 @@ bool test_on_postgres(void)
 static const char *url_of(const char *database)
 {
     const char *url = test_server_url();
-    const char *host = strstr(url, "://");
-    if (!host)
-        fail("HF_TEST_DB is neither sqlite nor a postgres:// url: %s", url);
-    host += 3;
+    const char *colon = strstr(url, "://");
+    const char *host = colon ? colon + 3 : url + strlen(url);
     size_t host_bytes = strcspn(host, "/?");
     const char *query = strchr(host, '?');
-    return test_text("%.*s/%s%s", (int)(host - url + (ptrdiff_t)host_bytes), url, database,
-                     query ? query : "");
+    return test_text("%.*s/%s%s", (int)(host - url + (ptrdiff_t)host_bytes), url,
+                     database, query ? query : "");
 }
 
 static bool run_sql(PGconn *conn, const char *sql)
@@ -84,11 +82,12 @@ static void empty_database(const char *url)
     PGconn *conn = must_connect(url);
     must_run_sql(conn, "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
                        " WHERE datname = current_database() AND pid <> pg_backend_pid()");
-    must_run_sql(conn, "DO $$ DECLARE s text; BEGIN"
-                       " FOR s IN SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_'"
-                       "  AND nspname <> 'information_schema' LOOP"
-                       "  EXECUTE format('DROP SCHEMA %I CASCADE', s);"
-                       " END LOOP; CREATE SCHEMA public; END $$");
+    must_run_sql(conn,
+                 "DO $$ DECLARE s text; BEGIN"
+                 " FOR s IN SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_'"
+                 "  AND nspname <> 'information_schema' LOOP"
+                 "  EXECUTE format('DROP SCHEMA %I CASCADE', s);"
+                 " END LOOP; CREATE SCHEMA public; END $$");
     PQfinish(conn);
 }
 
