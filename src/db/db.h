@@ -18,15 +18,22 @@
  *             {name} becomes v.name: one execution for the whole set.
  *             So `UPDATE t SET x = {x} {from} WHERE t.id = {id}` is a plain
  *             update on one and a set-based one on the other.
+ *   {using}   the same with USING in place of FROM: DELETE FROM t {using} ...
+ *   {join}    the same behind a FROM that is there already:
+ *             SELECT t.id FROM t {join} WHERE t.id = {id}
  *   {values}  like {from}, after INSERT INTO t (...): VALUES (?1, ?2, ...) or
  *             SELECT v.a, v.b, ... FROM unnest(...) AS v(...).  All parameters,
  *             in the order declared.
+ *             On PostgreSQL the rows of a set do not see each other: two rows
+ *             that update the same one are applied once.  Keys must differ.
  *   {rows}    the same set without the word FROM, for JOIN and USING:
  *             SQLite: nothing; PostgreSQL: unnest(...) AS v(name, ...).
  *   {lock}    FOR UPDATE SKIP LOCKED, or nothing.
  *   {forupdate} FOR UPDATE, or nothing.
- *   {sqlite:...} {postgres:...}  text for one engine only (no braces inside,
- *             except parameters).
+ *   {sqlite:...} {postgres:...}  text for one engine only; words in braces
+ *             may be inside.
+ *
+ * What is between single quotes or behind -- is left alone.
  *
  * A statement is prepared on first use and kept.  A refusal is a row that does
  * not come back, never an error; errors are for broken machines and for
@@ -38,10 +45,16 @@
  *   -HF_CONFLICT     a constraint refused (unique, primary key, check)
  *   -HF_BUSY         locked by another, deadlock, serialization: try again
  *   -HF_UNAVAILABLE  the connection is gone and nothing was committed
- *   -HF_UNKNOWN      only from db_commit: done or not done, nobody told us
+ *   -HF_UNKNOWN      done or not done, nobody told us: only from db_commit, and
+ *                    from a statement that writes outside a transaction
+ *   -HF_TOO_LARGE    a set of more than 256 MiB
  *   -HF_FULL -HF_IO -HF_READONLY -HF_CORRUPT -HF_NOMEM -HF_FOREIGN
  *   -HF_INTERNAL     the statement itself is wrong: a defect
  * and db_error() has the engine's own words.
+ *
+ * A transaction in which anything failed stays failed: every verb returns that
+ * first error until db_rollback(), db_commit() (which rolls back and returns
+ * it) or, if the failure came after the savepoint, db_savepoint_undo().
  *
  * Threads: a `struct db` belongs to one thread at a time. */
 #pragma once
@@ -94,10 +107,10 @@ struct db_options {
     const char *url;
     const struct db_sql *sql; /* the statements, by index; static */
     size_t sql_count;
-    bool read_only; /* the twin for lists and pages: refuses writes */
-    bool create;    /* SQLite: make the file if it is not there */
-    int busy_ms;    /* SQLite: how long to wait for another writer */
-    const char *vfs; /* SQLite: name of a VFS, or NULL; tests inject faults */
+    bool read_only;     /* the twin for lists and pages: refuses writes */
+    bool create;        /* SQLite: make the file if it is not there */
+    int busy_ms;        /* SQLite: how long to wait for another writer */
+    const char *vfs;    /* SQLite: name of a VFS, or NULL; tests inject faults */
     const char *schema; /* PostgreSQL: the schema to use where the url's search_path
                            names none of its own (current_schema() is public or
                            NULL); set again after each reconnect; NULL: leave it */
@@ -131,12 +144,16 @@ enum db_engine db_engine(const struct db *db);
 const char *db_error(const struct db *db);
 
 /* 3. 4. 5. A transaction.  On SQLite a writing one is BEGIN IMMEDIATE, so that
- * it fails at the start or not at all; a read-only db begins a snapshot. */
+ * it fails at the start or not at all; a read-only db begins a snapshot, which
+ * is taken by its first statement.  A transaction is over after db_commit(),
+ * also when it failed. */
 must_check int db_begin(struct db *db);
 must_check int db_commit(struct db *db);
 void db_rollback(struct db *db); /* also when none is open, or it is broken */
 
-/* 6. A savepoint, of which there is at most one: set, then keep or undo. */
+/* 6. A savepoint, of which there is at most one: set, then keep or undo.  Keep
+ * waits for everything posted since, so that its failure can still be undone.
+ * Undo fails if what was posted before the savepoint did. */
 must_check int db_savepoint(struct db *db);
 must_check int db_savepoint_keep(struct db *db);
 must_check int db_savepoint_undo(struct db *db);
@@ -153,23 +170,29 @@ must_check int db_savepoint_undo(struct db *db);
  * statement without {from} or {values}, row_count is 1 (also with no
  * parameters, then values may be NULL).  row_count 0 is allowed for set
  * statements and yields no rows.  The values and what they point to must stay
- * until db_done().  No other statement may be run while rows are open. */
+ * until db_done().  No other statement may be run while rows are open.
+ *
+ * A set of more than one row that writes is run inside a transaction only. */
 struct db_rows {
     struct db *db;
     int sql;
     const struct db_value *values;
     size_t row_count, row_next;
-    void *state;    /* the driver's */
-    int64_t at;     /* the driver's */
+    void *state; /* the driver's */
+    int64_t at;  /* the driver's */
 };
 must_check int db_query(struct db *db, int sql, const struct db_value *values,
                         size_t row_count, struct db_rows *rows);
 /* 1: there is a row; 0: no more; negative: failed. */
 must_check int db_next(struct db_rows *rows);
 bool db_is_null(struct db_rows *rows, int column);
-int64_t db_get_int(struct db_rows *rows, int column); /* NULL is 0 */
-struct slice db_get_text(struct db_rows *rows, int column); /* NULL is absent; valid until db_next */
-/* Ends the reading, early or not.  Also after a failed db_query. */
+/* Nothing is converted: an integer is read as one (NULL is 0), text and bytes as
+ * a slice (NULL is absent) that is valid until db_next().  PostgreSQL's sum()
+ * is no integer: CAST(sum(x) AS BIGINT). */
+int64_t db_get_int(struct db_rows *rows, int column);
+struct slice db_get_text(struct db_rows *rows, int column);
+/* Ends the reading, early or not; what the statement writes is written all the
+ * same.  Also after a failed db_query. */
 void db_done(struct db_rows *rows);
 
 /* 8. Runs a statement whose rows do not matter.  Returns the number of rows
@@ -184,12 +207,12 @@ must_check int db_post(struct db *db, int sql, const struct db_value *values,
                        size_t row_count);
 
 /* 10. Runs a script of several statements separated by ';' (migrations).  The
- * same words in braces apply, and {int} is a 64-bit integer type, {id} the
- * type of an integer primary key, {serial} of one that counts by itself,
- * {blob} of bytes. */
+ * engines' own text in braces applies, and there are words for types: {int} is
+ * a 64-bit integer, {small} one of 16 bits where that saves space, {id} an
+ * integer primary key, {serial} one that counts by itself, {blob} bytes. */
 must_check int db_script(struct db *db, const char *script);
 
-/* Statements executed and bytes sent, for the budget of writes. */
+/* Executions, waits for the server and commits so far, for the budget of writes. */
 struct db_counts {
     uint64_t statements, round_trips, commits;
 };

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * db_sqlite_open.c -- opens a file, sets SQLite up, and says what is wrong.
+ *
+ * Whoever starts Holdfast with a wrong path reads the sentences made here, so
+ * they name the file and the reason. */
+#include "db_sqlite.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+int sqlite_code(int rc)
+{
+    switch (rc) { /* extended codes that do not mean what their family means */
+    case SQLITE_IOERR_NOMEM:
+        return -HF_NOMEM;
+    case SQLITE_READONLY_DBMOVED:
+        return -HF_IO;
+    }
+    switch (rc & 0xff) {
+    case SQLITE_CONSTRAINT:
+        return -HF_CONFLICT;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:
+        return -HF_BUSY;
+    case SQLITE_FULL:
+        return -HF_FULL;
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN:
+    case SQLITE_NOLFS:
+        return -HF_IO;
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+        return -HF_READONLY;
+    case SQLITE_CORRUPT:
+        return -HF_CORRUPT;
+    case SQLITE_NOTADB:
+        return -HF_FOREIGN;
+    case SQLITE_NOMEM:
+        return -HF_NOMEM;
+    default:
+        return -HF_INTERNAL;
+    }
+}
+
+/* The sentence for a file that cannot be opened: the engine says only that. */
+static int explain_open(const struct db_options *options, sqlite3 *handle,
+                        struct error *error)
+{
+    int reason = sqlite3_system_errno(handle);
+    char directory[4096];
+    struct stat st;
+    const char *slash = strrchr(options->url, '/');
+
+    if (slash && slash > options->url) {
+        snprintf(directory, sizeof(directory), "%.*s", (int)(slash - options->url),
+                 options->url);
+        if (stat(directory, &st) < 0)
+            return error_set(error, errno == EACCES ? -HF_READONLY : -HF_NOT_FOUND, NULL,
+                             "cannot open %s: directory %s: %s", options->url, directory,
+                             strerror(errno));
+    }
+    if (stat(options->url, &st) < 0 && errno == ENOENT && !options->create)
+        return error_set(error, -HF_NOT_FOUND, NULL, "there is no database %s",
+                         options->url);
+    if (stat(options->url, &st) == 0 && S_ISDIR(st.st_mode))
+        return error_set(error, -HF_FOREIGN, NULL, "%s is a directory, not a database",
+                         options->url);
+    bool forbidden = reason == EACCES || reason == EPERM || reason == EROFS;
+    return error_set(error, forbidden ? -HF_READONLY : -HF_IO, NULL, "cannot open %s: %s",
+                     options->url, reason ? strerror(reason) : sqlite3_errmsg(handle));
+}
+
+/* The sentence for a file that was opened and then could not be used. */
+static int explain_use(const char *path, sqlite3 *handle, int rc, struct error *error)
+{
+    int code = sqlite_code(rc);
+
+    if (code == -HF_FOREIGN)
+        return error_set(error, code, NULL, "%s is not a SQLite database", path);
+    if (code == -HF_BUSY)
+        return error_set(error, code, NULL, "%s is locked by another process", path);
+    if (code == -HF_CORRUPT)
+        return error_set(error, code, NULL, "%s is damaged: %s", path,
+                         sqlite3_errmsg(handle));
+    return error_set(error, code, NULL, "cannot use %s: %s", path,
+                     sqlite3_errmsg(handle));
+}
+
+/* Reads the first column of the first row of a PRAGMA. */
+static int pragma(sqlite3 *handle, const char *text, int64_t *ret_int, char ret_text[16])
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(handle, text, -1, &stmt, NULL);
+
+    if (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        if (ret_int)
+            *ret_int = sqlite3_column_int64(stmt, 0);
+        const unsigned char *word = sqlite3_column_text(stmt, 0);
+        if (ret_text)
+            snprintf(ret_text, 16, "%s", word ? (const char *)word : "");
+        rc = SQLITE_DONE;
+    }
+    int end = sqlite3_finalize(stmt);
+    return rc == SQLITE_DONE ? end : rc;
+}
+
+int sqlite_use_wal(struct sqlite *s)
+{
+    char mode[16] = "";
+
+    if (s->wal || s->db.read_only)
+        return SQLITE_OK;
+    int rc = pragma(s->handle, "PRAGMA journal_mode=WAL", NULL, mode);
+    if (rc != SQLITE_OK)
+        return rc;
+    if (strcmp(mode, "wal") != 0)
+        return SQLITE_CANTOPEN; /* a file system without shared memory */
+    s->wal = true;
+    return SQLITE_OK;
+}
+
+static int configure(struct sqlite *s, const struct db_options *options)
+{
+    /* secure_delete: Debian's build zeroes what is deleted, at the price of
+     * writing it again.  The cache holds the live part of the indexes; the log
+     * is folded back every 16 MiB and cut to 64 after a burst.  No mmap: an
+     * I/O error would be a SIGBUS in somebody's process. */
+    static const char settings[] = "PRAGMA page_size = 4096;"
+                                   "PRAGMA synchronous = FULL;"
+                                   "PRAGMA foreign_keys = OFF;"
+                                   "PRAGMA temp_store = MEMORY;"
+                                   "PRAGMA cache_size = -16384;"
+                                   "PRAGMA secure_delete = OFF;"
+                                   "PRAGMA mmap_size = 0;"
+                                   "PRAGMA wal_autocheckpoint = 4096;"
+                                   "PRAGMA journal_size_limit = 67108864;";
+    int64_t pages = 0;
+    char mode[16] = "";
+
+    sqlite3_extended_result_codes(s->handle, 1);
+    sqlite3_busy_timeout(s->handle, options->busy_ms);
+    sqlite3_db_config(s->handle, SQLITE_DBCONFIG_LOOKASIDE, NULL, 1200, 128);
+    sqlite3_db_config(s->handle, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
+    sqlite3_db_config(s->handle, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
+
+    int rc = sqlite3_exec(s->handle, settings, NULL, NULL, NULL);
+    if (rc == SQLITE_OK && options->read_only)
+        rc = sqlite3_exec(s->handle, "PRAGMA query_only = ON", NULL, NULL, NULL);
+    if (rc == SQLITE_OK) /* the first look into the file itself */
+        rc = pragma(s->handle, "PRAGMA page_count", &pages, NULL);
+    if (rc == SQLITE_OK)
+        rc = pragma(s->handle, "PRAGMA journal_mode", NULL, mode);
+    s->wal = strcmp(mode, "wal") == 0;
+    if (rc == SQLITE_OK && pages == 0)
+        rc = sqlite_use_wal(s);
+    return rc;
+}
+
+void sqlite_close(struct db *db)
+{
+    struct sqlite *s = sqlite_of(db);
+
+    for (int i = 0; i < VERB_COUNT; i++)
+        sqlite3_finalize(s->verbs[i]);
+    for (size_t i = 0; s->prepared && i < db->sql_count; i++)
+        sqlite3_finalize(s->prepared[i]);
+    free(s->prepared);
+    int rc = sqlite3_close(s->handle);
+    assert(rc == SQLITE_OK); /* else a statement was not finalized */
+    (void)rc;
+    db_release(db);
+    free(s);
+}
+
+/* The reading twin is opened for writing as well, because readers of the log
+ * take part in its shared memory; query_only refuses its writes.  If the file
+ * is not writable, SQLite itself falls back to reading only. */
+static int open_file(struct sqlite *s, const struct db_options *options,
+                     struct error *error)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+    if (options->create && !options->read_only)
+        flags |= SQLITE_OPEN_CREATE;
+
+    int rc = sqlite3_open_v2(options->url, &s->handle, flags, options->vfs);
+    if (rc == SQLITE_NOMEM)
+        return error_set(error, -HF_NOMEM, NULL, "no memory to open %s", options->url);
+    if (rc != SQLITE_OK)
+        return explain_open(options, s->handle, error);
+    if (!options->read_only && sqlite3_db_readonly(s->handle, "main") == 1)
+        return error_set(error, -HF_READONLY, NULL, "%s cannot be written to",
+                         options->url);
+
+    rc = configure(s, options);
+    return rc == SQLITE_OK ? 0 : explain_use(options->url, s->handle, rc, error);
+}
+
+int sqlite_open(const struct db_options *options, struct error *error, struct db **ret)
+{
+    struct sqlite *s = new (struct sqlite);
+    if (!s)
+        return error_set(error, -HF_NOMEM, NULL, "no memory to open %s", options->url);
+
+    int r = db_init(&s->db, &db_sqlite_driver, options);
+    s->prepared = calloc(options->sql_count + 1, sizeof(sqlite3_stmt *));
+    if (r < 0 || !s->prepared)
+        r = error_set(error, -HF_NOMEM, NULL, "no memory to open %s", options->url);
+    else
+        r = open_file(s, options, error);
+    if (r < 0) {
+        sqlite_close(&s->db);
+        return r;
+    }
+    *ret = &s->db;
+    return 0;
+}

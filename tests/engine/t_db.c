@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The database floor: values, sets and transactions, the same on both engines. */
+#include "db/db.h"
+
+#include <stdio.h>
+
+#include "test.h"
+
+enum {
+    ADD,
+    ADD_ONE,
+    GET,
+    LIST,
+    ECHO,
+    SWAPPED,
+    RENAME,
+    RENAME_BACK,
+    DELETE,
+    LOOK_UP,
+    COUNT,
+    SUM,
+    CLAIM,
+    BROKEN,
+    SQL_COUNT
+};
+
+static const struct db_sql sql[SQL_COUNT] = {
+    [ADD] = { "add", "id:int,name:text,body:blob",
+              "INSERT INTO things (id, name, body) {values}" },
+    [ADD_ONE] = { "add_one", "id:int,name:text",
+                  "INSERT INTO things (id, name) VALUES ({id}, {name}) RETURNING id" },
+    [GET] = { "get", "id:int", "SELECT id, name, body FROM things WHERE id = {id}" },
+    [LIST] = { "list", "", "SELECT id, name FROM things ORDER BY id" },
+    [ECHO] = { "echo", "i:int,t:text,b:blob", "SELECT {i}, {t}, {b}" },
+    [SWAPPED] = { "swapped", "a:int,b:int", "SELECT {b}, {a}" },
+    [RENAME] = { "rename", "id:int,name:text",
+                 "UPDATE things SET name = {name} {from} WHERE things.id = {id}" },
+    [RENAME_BACK] = { "rename_back", "id:int,name:text",
+                      "UPDATE things SET name = {name} {from} WHERE things.id = {id}"
+                      " RETURNING things.id, things.name" },
+    [DELETE] = { "delete", "id:int",
+                 "DELETE FROM things {using} WHERE things.id = {id}" },
+    [LOOK_UP] = { "look_up", "id:int",
+                  "SELECT things.id FROM things {join} WHERE things.id = {id}" },
+    [COUNT] = { "count", "", "SELECT count(*) FROM things" },
+    [SUM] = { "sum", "", "SELECT CAST(sum(id) AS BIGINT) FROM things" },
+    [CLAIM] = { "claim", "n:int", "SELECT id FROM things ORDER BY id LIMIT {n} {lock}" },
+    [BROKEN] = { "broken", "", "SELECT nonsense FROM nowhere" },
+};
+
+static struct db *open_more(const char *url, bool read_only)
+{
+    const struct db_options options = { .url = url,
+                                        .sql = sql,
+                                        .sql_count = SQL_COUNT,
+                                        .create = true,
+                                        .read_only = read_only,
+                                        .busy_ms = 5000 };
+    struct error error = { 0 };
+    struct db *db = NULL;
+
+    int r = db_open(&options, &error, &db);
+    if (r < 0)
+        fail("%s: %s", url, error.text);
+    return db;
+}
+
+/* A new database with a table of things. */
+static struct db *open_new(void)
+{
+    struct db *db = open_more(test_db_url(), false);
+
+    check_ok(db_begin(db));
+    check_ok(db_script(db,
+                       "-- it's a script; with {braces} in a comment\n"
+                       "CREATE TABLE things (id {id}, name TEXT NOT NULL, body {blob});"
+                       "{sqlite:CREATE TABLE only (x INTEGER)};"
+                       "{postgres:CREATE TABLE only (x BIGINT)};"));
+    check_ok(db_commit(db));
+    return db;
+}
+
+static void close_db(struct db **db)
+{
+    db_close(*db);
+}
+
+static void done_rows(struct db_rows *rows)
+{
+    db_done(rows);
+}
+
+static int64_t one_int(struct db *db, int statement)
+{
+    struct db_rows rows;
+
+    check_ok(db_query(db, statement, NULL, 1, &rows));
+    check_int(db_next(&rows), 1);
+    int64_t n = db_get_int(&rows, 0);
+    check_int(db_next(&rows), 0);
+    db_done(&rows);
+    return n;
+}
+
+/* Adds things [first, first + count), named "thing". */
+static int64_t add(struct db *db, int64_t first, size_t count)
+{
+    struct db_value *values = calloc(count * 3 + 1, sizeof(*values));
+
+    for (size_t i = 0; i < count; i++) {
+        values[i * 3] = db_int(first + (int64_t)i);
+        values[i * 3 + 1] = db_text(SLICE("thing"));
+        values[i * 3 + 2] = db_null();
+    }
+    int64_t r = db_run(db, ADD, values, count);
+    free(values);
+    return r;
+}
+
+static int post_one(struct db *db, int64_t id, const char *name)
+{
+    const struct db_value values[] = { db_int(id), db_text(slice_of(name)), db_null() };
+
+    return db_post(db, ADD, values, 1);
+}
+
+/* Sends the values through the database and back. */
+static void check_echo(struct db *db, int64_t i, struct slice text, struct slice bytes)
+{
+    const struct db_value values[] = { db_int(i), db_text(text), db_blob(bytes) };
+    cleanup(done_rows) struct db_rows rows;
+
+    check_ok(db_query(db, ECHO, values, 1, &rows));
+    check_int(db_next(&rows), 1);
+    check_int(db_get_int(&rows, 0), i);
+    check(!db_is_null(&rows, 0));
+    check_int(db_is_null(&rows, 1), !text.p);
+    check_int(db_is_null(&rows, 2), !bytes.p);
+    struct slice t = db_get_text(&rows, 1), b = db_get_text(&rows, 2);
+    check(!t.p == !text.p && slice_equal(t, text));
+    check(!b.p == !bytes.p && slice_equal(b, bytes));
+    check_int(db_next(&rows), 0);
+}
+
+TEST(values_come_back_as_they_went)
+{
+    cleanup(close_db) struct db *db = open_new();
+    struct slice absent = { NULL, 0 };
+
+    check_echo(db, 0, SLICE("text"), SLICE("bytes"));
+    check_echo(db, INT64_MIN, SLICE(""), SLICE(""));
+    check_echo(db, INT64_MAX, absent, absent);
+    check_echo(db, -1, SLICE("Grüße, 世界 \xf0\x9f\x94\x92 'quoted' \\ {x} $1 ?1"),
+               SLICE("\0\x01\xff\xfe\0"));
+    check_echo(db, INT64_C(1) << 32, SLICE("1"), absent);
+}
+
+TEST(a_mebibyte_comes_back_as_it_went)
+{
+    cleanup(close_db) struct db *db = open_new();
+    size_t n = 1 << 20;
+    char *bytes = malloc(n), *text = malloc(n);
+
+    for (size_t i = 0; i < n; i++) {
+        bytes[i] = (char)(i * 7 + i / 256);
+        text[i] = (char)('a' + i % 26);
+    }
+    check_echo(db, 1, (struct slice){ text, n }, (struct slice){ bytes, n });
+    /* And through a set, which is encoded in another way. */
+    const struct db_value row[] = { db_int(1), db_text((struct slice){ text, n }),
+                                    db_blob((struct slice){ bytes, n }) };
+    check_int(db_run(db, ADD, row, 1), 1);
+    struct db_rows rows;
+    check_ok(db_query(db, GET, row, 1, &rows));
+    check_int(db_next(&rows), 1);
+    check(slice_equal(db_get_text(&rows, 1), row[1].s));
+    check(slice_equal(db_get_text(&rows, 2), row[2].s));
+    db_done(&rows);
+    free(bytes);
+    free(text);
+}
+
+TEST(null_is_zero_as_an_integer_and_absent_as_a_text)
+{
+    cleanup(close_db) struct db *db = open_new();
+    const struct db_value values[] = { db_int_or_null(0, 0), db_null(), db_null() };
+    cleanup(done_rows) struct db_rows rows;
+
+    check_ok(db_query(db, ECHO, values, 1, &rows));
+    check_int(db_next(&rows), 1);
+    check(db_is_null(&rows, 0));
+    check_int(db_get_int(&rows, 0), 0);
+    check(!db_get_text(&rows, 1).p);
+}
+
+TEST(parameters_are_numbered_as_declared_and_not_as_they_appear)
+{
+    cleanup(close_db) struct db *db = open_new();
+    const struct db_value values[] = { db_int(1), db_int(2) };
+    cleanup(done_rows) struct db_rows rows;
+
+    check_ok(db_query(db, SWAPPED, values, 1, &rows));
+    check_int(db_next(&rows), 1);
+    check_int(db_get_int(&rows, 0), 2);
+    check_int(db_get_int(&rows, 1), 1);
+}
+
+TEST(a_set_keeps_null_and_empty_apart)
+{
+    cleanup(close_db) struct db *db = open_new();
+    const struct db_value values[] = {
+        db_int(1), db_text(SLICE("")),     db_null(),          /* */
+        db_int(2), db_text(SLICE("two")),  db_blob(SLICE("")), /* */
+        db_int(3), db_text(SLICE("drei")), db_blob(SLICE("\0x")),
+    };
+    static const char *const names[] = { "", "two", "drei" };
+    struct db_rows rows;
+
+    check_ok(db_begin(db));
+    check_int(db_run(db, ADD, values, 3), 3);
+    check_ok(db_commit(db));
+    for (int64_t i = 0; i < 3; i++) {
+        const struct db_value key = db_int(i + 1);
+        check_ok(db_query(db, GET, &key, 1, &rows));
+        check_int(db_next(&rows), 1);
+        check_slice(db_get_text(&rows, 1), names[i]);
+        check(!db_is_null(&rows, 1));
+        check_int(db_is_null(&rows, 2), i == 0);
+        check_int(db_get_text(&rows, 2).n, i == 2 ? 2 : 0);
+        db_done(&rows);
+    }
+}
+
+TEST(sets_of_none_one_and_a_thousand_rows)
+{
+    cleanup(close_db) struct db *db = open_new();
+    static struct db_value renames[1001 * 2], keys[1001];
+
+    check_ok(db_begin(db));
+    check_int(add(db, 1, 0), 0);
+    check_int(add(db, 1, 1), 1);
+    check_int(add(db, 2, 1000), 1000);
+    check_int(one_int(db, COUNT), 1001);
+    check_int(one_int(db, SUM), 1001 * 1002 / 2);
+
+    for (int64_t i = 0; i < 1001; i++) {
+        renames[i * 2] = db_int(i * 2 + 1); /* every second is not there */
+        renames[i * 2 + 1] = db_text(SLICE("renamed"));
+        keys[i] = db_int(i * 3);
+    }
+    check_int(db_run(db, RENAME, renames, 0), 0);
+    check_int(db_run(db, RENAME, renames, 1), 1);
+    check_int(db_run(db, RENAME, renames, 1001), 501);
+    check_int(db_run(db, DELETE, keys, 1001), 333);
+    check_int(one_int(db, COUNT), 668);
+    check_ok(db_commit(db));
+}
+
+TEST(a_set_returns_the_rows_it_changed)
+{
+    cleanup(close_db) struct db *db = open_new();
+    static struct db_value values[1000 * 2];
+    static bool seen[1001];
+    struct db_rows rows;
+    int r = 0, count = 0;
+
+    check_ok(db_begin(db));
+    check_int(add(db, 1, 500), 500);
+    for (int i = 0; i < 1000; i++) {
+        values[i * 2] = db_int(i + 1);
+        values[i * 2 + 1] = db_text(i % 2 ? SLICE("odd") : SLICE("even"));
+    }
+    check_ok(db_query(db, RENAME_BACK, values, 1000, &rows));
+    while ((r = db_next(&rows)) > 0) {
+        int64_t id = db_get_int(&rows, 0);
+        check(id >= 1 && id <= 500 && !seen[id]);
+        seen[id] = true;
+        check_slice(db_get_text(&rows, 1), id % 2 ? "even" : "odd");
+        count++;
+    }
+    check_ok(r);
+    db_done(&rows);
+    check_int(count, 500);
+
+    check_ok(db_query(db, RENAME_BACK, values, 0, &rows));
+    check_int(db_next(&rows), 0);
+    db_done(&rows);
+    check_ok(db_commit(db));
+}
+
+TEST(a_set_can_be_looked_up)
+{
+    cleanup(close_db) struct db *db = open_new();
+    const struct db_value keys[] = { db_int(7), db_int(2), db_int(99) };
+    struct db_rows rows;
+    int64_t sum = 0;
+
+    check_ok(db_begin(db));
+    check_int(add(db, 1, 10), 10);
+    check_ok(db_commit(db));
+    check_ok(db_query(db, LOOK_UP, keys, 3, &rows));
+    while (db_next(&rows) > 0)
+        sum += db_get_int(&rows, 0);
+    db_done(&rows);
+    check_int(sum, 9);
+}
+
+TEST(reading_may_end_early_but_everything_is_written)
+{
+    cleanup(close_db) struct db *db = open_new();
+    struct db_value values[10 * 2];
+    struct db_rows rows;
+    int renamed = 0;
+
+    check_ok(db_begin(db));
+    check_int(add(db, 1, 10), 10);
+    for (int i = 0; i < 10; i++) {
+        values[i * 2] = db_int(i + 1);
+        values[i * 2 + 1] = db_text(SLICE("new"));
+    }
+    check_ok(db_query(db, RENAME_BACK, values, 10, &rows));
+    check_int(db_next(&rows), 1);
+    db_done(&rows);
+    db_done(&rows); /* twice does no harm */
+    check_ok(db_commit(db));
+
+    check_ok(db_query(db, LIST, NULL, 1, &rows));
+    while (db_next(&rows) > 0)
+        renamed += slice_equal(db_get_text(&rows, 1), SLICE("new"));
+    db_done(&rows);
+    check_int(renamed, 10);
+}
+
+TEST(a_constraint_is_a_conflict_with_the_engines_words)
+{
+    cleanup(close_db) struct db *db = open_new();
+    const struct db_value unnamed[] = { db_int(2), db_null(), db_null() };
+
+    check_int(add(db, 1, 1), 1);
+    check_err(add(db, 1, 1), -HF_CONFLICT);
+    check(strstr(db_error(db), "add: "));
+    check(strstr(db_error(db), test_on_postgres() ? "things_pkey" : "things.id"));
+    check_err(db_run(db, ADD, unnamed, 1), -HF_CONFLICT);
+    check_int(one_int(db, COUNT), 1);
+}
+
+TEST(a_wrong_statement_is_a_defect)
+{
+    cleanup(close_db) struct db *db = open_new();
+    struct db_rows rows;
+
+    check_err(db_query(db, BROKEN, NULL, 1, &rows), -HF_INTERNAL);
+    check(strstr(db_error(db), "broken: "));
+    db_done(&rows);
+    check_err(db_script(db, "CREATE NONSENSE"), -HF_INTERNAL);
+    check_int(one_int(db, COUNT), 0);
+}
+
+TEST(rollback_undoes_everything)
+{
+    cleanup(close_db) struct db *db = open_new();
+
+    db_rollback(db); /* none is open: fine */
+    check_ok(db_begin(db));
+    check_int(add(db, 1, 3), 3);
+    check_ok(post_one(db, 4, "posted"));
+    db_rollback(db);
+    db_rollback(db);
+    check_int(one_int(db, COUNT), 0);
+    check_ok(db_begin(db));
+    check_ok(db_commit(db)); /* an empty one */
+}
+
+TEST(a_closed_connection_has_not_committed)
+{
+    const char *url = test_db_url();
+    struct db *db = open_more(url, false);
+
+    check_ok(db_script(db, "CREATE TABLE things (id {id}, name TEXT, body {blob})"));
+    check_ok(db_begin(db));
+    check_int(add(db, 1, 3), 3);
+    db_close(db);
+    db = open_more(url, false);
+    check_int(one_int(db, COUNT), 0);
+    db_close(db);
+    db_close(NULL);
+}
+
+TEST(what_is_posted_is_committed_and_seen_before_that)
+{
+    cleanup(close_db) struct db *db = open_new();
+
+    check_ok(db_begin(db));
+    check_ok(db_post(db, ADD, NULL, 0));
+    for (int i = 0; i < 1000; i++) /* more than one pipeline takes */
+        check_ok(post_one(db, i, "posted"));
+    check_int(one_int(db, COUNT), 1000);
+    check_ok(post_one(db, 1000, "posted"));
+    check_ok(db_commit(db));
+    check_int(one_int(db, COUNT), 1001);
+}
+
+/* Posts the same thing twice; the second may fail at once or later. */
+static void post_twice(struct db *db)
+{
+    check_ok(db_begin(db));
+    check_ok(post_one(db, 1, "first"));
+    int r = post_one(db, 1, "second");
+    check(r == 0 || r == -HF_CONFLICT);
+}
+
+TEST(a_failed_post_shows_at_the_commit_and_nothing_is_committed)
+{
+    cleanup(close_db) struct db *db = open_new();
+
+    post_twice(db);
+    check_err(db_commit(db), -HF_CONFLICT);
+    check(strstr(db_error(db), "add: "));
+    check_int(one_int(db, COUNT), 0);
+    check_ok(db_begin(db)); /* and the next transaction is a good one */
+    check_int(add(db, 1, 1), 1);
+    check_ok(db_commit(db));
+    check_int(one_int(db, COUNT), 1);
+}
+
+TEST(a_failed_post_shows_at_the_next_verb_and_stays)
+{
+    cleanup(close_db) struct db *db = open_new();
+    struct db_rows rows;
+
+    post_twice(db);
+    check_err(db_query(db, COUNT, NULL, 1, &rows), -HF_CONFLICT);
+    db_done(&rows);
+    check_err(add(db, 5, 1), -HF_CONFLICT);
+    check_err(post_one(db, 6, "late"), -HF_CONFLICT);
+    check_err(db_savepoint(db), -HF_CONFLICT);
+    check_err(db_script(db, "CREATE TABLE more (x {int})"), -HF_CONFLICT);
+    check_err(db_commit(db), -HF_CONFLICT);
+    check_int(one_int(db, COUNT), 0);
+}
+
+TEST(an_undone_savepoint_keeps_what_went_before)
+{
+    cleanup(close_db) struct db *db = open_new();
+
+    check_ok(db_begin(db));
+    check_ok(post_one(db, 1, "before"));
+    check_ok(db_savepoint(db));
+    check_ok(post_one(db, 2, "undone"));
+    check_ok(db_savepoint_undo(db));
+    check_ok(db_savepoint(db));
+    check_ok(post_one(db, 3, "kept"));
+    check_ok(db_savepoint_keep(db));
+    check_ok(db_savepoint(db));
+    check_err(add(db, 1, 1), -HF_CONFLICT);
+    check_err(db_savepoint_keep(db), -HF_CONFLICT);
+    check_ok(db_savepoint_undo(db));
+    check_ok(post_one(db, 4, "after"));
+    check_ok(db_commit(db));
+    check_int(one_int(db, COUNT), 3);
+    check_int(one_int(db, SUM), 8);
+}
+
+TEST(a_post_that_failed_in_a_savepoint_is_undone_with_it)
+{
+    cleanup(close_db) struct db *db = open_new();
+
+    check_ok(db_begin(db));
+    check_int(add(db, 1, 1), 1);
+    check_ok(db_savepoint(db));
+    int r = post_one(db, 1, "again");
+    check(r == 0 || r == -HF_CONFLICT);
+    check_err(db_savepoint_keep(db), -HF_CONFLICT);
+    check_ok(db_savepoint_undo(db));
+    check_ok(db_savepoint(db));
+    r = post_one(db, 1, "again");
+    check(r == 0 || r == -HF_CONFLICT);
+    check_ok(db_savepoint_undo(db)); /* also if nobody has heard of it yet */
+    check_ok(post_one(db, 2, "fine"));
+    check_ok(db_commit(db));
+    check_int(one_int(db, COUNT), 2);
+}
+
+TEST(a_post_that_failed_before_a_savepoint_is_not_undone_with_it)
+{
+    cleanup(close_db) struct db *db = open_new();
+
+    post_twice(db);
+    int r = db_savepoint(db);
+    if (r == 0) {
+        check_ok(post_one(db, 2, "inside"));
+        r = db_savepoint_undo(db);
+    }
+    check_err(r, -HF_CONFLICT);
+    check_err(db_commit(db), -HF_CONFLICT);
+    check_int(one_int(db, COUNT), 0);
+}
+
+TEST(a_locked_row_is_skipped_on_postgres)
+{
+    const char *url = test_db_url();
+    cleanup(close_db) struct db *one = open_more(url, false);
+    cleanup(close_db) struct db *two = open_more(url, false);
+    const struct db_value n = db_int(1);
+    struct db_rows rows;
+
+    if (!test_on_postgres())
+        test_skip("SQLite has one writer at a time");
+    check_ok(db_script(one, "CREATE TABLE things (id {id}, name TEXT, body {blob})"));
+    check_int(add(one, 1, 2), 2);
+    for (int i = 0; i < 2; i++) {
+        struct db *db = i == 0 ? one : two;
+        check_ok(db_begin(db));
+        check_ok(db_query(db, CLAIM, &n, 1, &rows));
+        check_int(db_next(&rows), 1);
+        check_int(db_get_int(&rows, 0), i + 1);
+        db_done(&rows);
+    }
+    db_rollback(one);
+    db_rollback(two);
+}
+
+TEST(work_is_counted)
+{
+    cleanup(close_db) struct db *db = open_new();
+    struct db_counts before, after;
+
+    db_get_counts(db, &before);
+    check_ok(db_begin(db));
+    check_ok(post_one(db, 1, "a"));
+    check_int(one_int(db, COUNT), 1);
+    check_ok(post_one(db, 2, "b"));
+    check_ok(db_commit(db));
+    db_get_counts(db, &after);
+    check_int(after.commits - before.commits, 1);
+    check_int(after.statements - before.statements, 3);
+    /* The question and the commit; all else travels with them. */
+    check_int(after.round_trips - before.round_trips, test_on_postgres() ? 2 : 0);
+}
