@@ -50,7 +50,7 @@ static struct store *store_make(struct db *db, enum store_role role)
     store->role = role;
     store->queues_stale = true;
     store->id_block = STORE_ID_BLOCK;
-    arena_init(&store->arena);
+    arena_init(&store->arena, 64 << 10, STORE_ARENA_BYTES);
     return store;
 }
 

@@ -66,6 +66,9 @@ struct row_buffer {
 
 enum { STORE_BUFFERS = 16, STORE_ID_BLOCK = 1024 };
 
+/* What one transaction may hold: a pile of batches with large payloads. */
+#define STORE_ARENA_BYTES ((size_t)1 << 30)
+
 struct store {
     struct db *db;
     enum store_role role;
@@ -251,3 +254,62 @@ enum event_scope { EVENTS_ALL, EVENTS_OF_JOB, EVENTS_OF_RECOVERY };
 must_check int store_events(struct store *store, enum event_scope scope, int64_t id,
                             int64_t after, size_t limit, struct arena *arena,
                             struct event **ret, size_t *ret_count);
+
+/* ---- owners ---- */
+must_check int store_owner_insert(struct store *store, const struct owner *owner,
+                                  bool *ret_inserted);
+must_check int store_owner_get(struct store *store, int64_t id, struct arena *arena,
+                               struct owner *ret);
+must_check int store_owner_by_session(struct store *store, struct slice session,
+                                      struct arena *arena, struct owner *ret);
+/* Those alive, or those that have a run open, whatever their state. */
+must_check int store_owners(struct store *store, bool with_open_runs, struct arena *arena,
+                            struct owner **ret, size_t *ret_count);
+/* Renews; -HF_LATE if the owner is no longer alive in the store.  `ret_command`
+ * is what the operator asks of a remote worker (0 run, 1 quiet, 2 stop). */
+must_check int store_owner_beat(struct store *store, int64_t id, int64_t lease_until,
+                                int *ret_command);
+/* Ends an owner that is alive; *ret_ended tells whether it was. */
+must_check int store_owner_end(struct store *store, int64_t id, int state, bool *ret_ended);
+
+/* Lists ids: of open runs of an owner; of those whose deadline or staleness is
+ * due; of busy jobs; of failed jobs whose retry is pending; of expired ones. */
+struct id_list {
+    int64_t *ids;
+    int64_t *extra; /* missed beats, or queue ids; see each */
+    size_t count;
+};
+must_check int store_open_runs(struct store *store, int64_t owner_id, int64_t after,
+                               size_t limit, struct arena *arena, struct id_list *ret);
+must_check int store_attention(struct store *store, int64_t owner_id, int64_t now,
+                               size_t limit, struct arena *arena, struct id_list *ret);
+must_check int store_claimed_before(struct store *store, int64_t owner_id,
+                                    struct slice claim_id, struct arena *arena,
+                                    struct id_list *ret);
+must_check int store_busy_jobs(struct store *store, int64_t after_queue, int64_t after_id,
+                               size_t limit, struct arena *arena, struct id_list *ret);
+must_check int store_pending_retries(struct store *store, int64_t after, size_t limit,
+                                     struct arena *arena, struct id_list *ret);
+must_check int store_expired(struct store *store, int64_t now, size_t limit,
+                             struct arena *arena, struct id_list *ret);
+
+/* ---- reservations ---- */
+must_check int store_reservation_insert(struct store *store, const struct reservation *r);
+must_check int store_reservation_get(struct store *store, int64_t id, struct arena *arena,
+                                     struct reservation *ret);
+/* Those not ended, oldest first; queue_id 0 for all queues. */
+must_check int store_reservations(struct store *store, int64_t queue_id,
+                                  struct arena *arena, struct reservation **ret,
+                                  size_t *ret_count);
+/* -HF_CONFLICT if it is not in `old_state` any more. */
+must_check int store_reservation_update(struct store *store, const struct reservation *r,
+                                        int old_state);
+
+/* ---- recoveries ---- */
+struct recovery_row {
+    int64_t id, owner_id, started_at, finished_at;
+    int type;
+    struct slice report; /* JSON */
+};
+must_check int store_recoveries(struct store *store, size_t limit, struct arena *arena,
+                                struct recovery_row **ret, size_t *ret_count);
