@@ -7,15 +7,13 @@
  * behind (it is a subreaper), so a test can leave neither processes nor files. */
 #include "test.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <poll.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -32,7 +30,10 @@ struct test_shared *test_shared;
 static const char *current_name; /* in the test's process */
 static char current_dir[512];
 static int report_fd = -1; /* the runner's own standard output */
-static volatile sig_atomic_t stop_signal;
+static int stop_signal;    /* that the runner got */
+static sigset_t awaited;   /* blocked in the runner, taken by wait_for_end() */
+static bool together;      /* see run_together() */
+static jmp_buf after_skip; /* when together */
 
 void test_register(struct test *test)
 {
@@ -110,6 +111,8 @@ void test_check_status(const char *file, int line, const char *expr, intmax_t go
 _Noreturn void test_skip(const char *why)
 {
     snprintf(test_shared->why, sizeof(test_shared->why), "%s", why);
+    if (together)
+        longjmp(after_skip, 1);
     atomic_store(&test_shared->skipped, true);
     fflush(NULL);
     _exit(0);
@@ -216,9 +219,7 @@ static _Noreturn void run_in_child(const struct test *test, int output)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpgid(0, 0);
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    signal(SIGHUP, SIG_DFL);
+    sigprocmask(SIG_UNBLOCK, &awaited, NULL);
     current_name = test->name;
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
@@ -282,39 +283,29 @@ static void reap_leftovers(pid_t group)
 /* Waits until the test ends or its time is up.  Returns false for the latter. */
 static bool wait_for_end(pid_t pid, int seconds, int *ret_status)
 {
-    int64_t end_us = test_monotonic_us() + (int64_t)(seconds * patience() * US_PER_S);
-    int fd = pidfd_open(pid, 0);
-    struct pollfd end = { .fd = fd, .events = POLLIN };
-    bool ended = false;
+    int64_t end_us = test_monotonic_us() + seconds * US_PER_S;
 
-    while (!ended && !stop_signal) {
-        int64_t left_ms = (end_us - test_monotonic_us()) / 1000;
-        if (left_ms <= 0)
-            break;
-        /* Without pidfds (an old kernel, valgrind) look every 10 ms. */
-        int pause_ms = (int)(left_ms < 60000 ? left_ms : 60000);
-        if (fd >= 0)
-            poll(&end, 1, pause_ms);
-        else
-            poll(NULL, 0, 10);
-        ended = waitpid(pid, ret_status, WNOHANG) == pid;
+    while (waitpid(pid, ret_status, WNOHANG) != pid) {
+        int64_t left_us = end_us - test_monotonic_us();
+        if (left_us <= 0 || stop_signal) {
+            kill(-pid, SIGKILL);
+            kill(pid, SIGKILL);
+            waitpid(pid, ret_status, 0);
+            return false;
+        }
+        struct timespec left = { left_us / US_PER_S, left_us % US_PER_S * 1000 };
+        int got = sigtimedwait(&awaited, NULL, &left);
+        if (got > 0 && got != SIGCHLD)
+            stop_signal = got;
     }
-    if (!ended) {
-        kill(-pid, SIGKILL);
-        kill(pid, SIGKILL);
-        while (waitpid(pid, ret_status, 0) < 0 && errno == EINTR)
-            ;
-    }
-    if (fd >= 0)
-        close(fd);
-    return ended;
+    return true;
 }
 
 /* One sentence on how the test ended, or NULL if it passed. */
 static const char *verdict(bool ended, int status, int seconds, char *text, size_t size)
 {
     if (stop_signal)
-        snprintf(text, size, "stopped by signal %d", (int)stop_signal);
+        snprintf(text, size, "stopped by signal %d", stop_signal);
     else if (!ended)
         snprintf(text, size, "hung: not at its end after %d s", seconds);
     else if (WIFSIGNALED(status))
@@ -362,16 +353,17 @@ static bool run_test(const struct test *test, int number)
         run_in_child(test, output);
 
     int status = 1 << 8;
+    int seconds = (int)(test->seconds * patience());
     bool ended = true;
     if (pid > 0) {
         setpgid(pid, pid);
-        ended = wait_for_end(pid, test->seconds, &status);
+        ended = wait_for_end(pid, seconds, &status);
         reap_leftovers(pid);
     }
     remove_dir(current_dir);
 
     char text[200];
-    const char *why = verdict(ended, status, test->seconds, text, sizeof(text));
+    const char *why = verdict(ended, status, seconds, text, sizeof(text));
     bool skipped = !why && atomic_load(&test_shared->skipped);
     printf("%s %d - %s%s%s\n", why ? "not ok" : "ok", number, test->name,
            skipped ? " # SKIP " : "", skipped ? test_shared->why : "");
@@ -390,11 +382,6 @@ static bool run_test(const struct test *test, int number)
 
 /* ---- the program ---- */
 
-static void note_signal(int number)
-{
-    stop_signal = number;
-}
-
 static bool selected(const struct test *test, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
@@ -403,12 +390,28 @@ static bool selected(const struct test *test, int argc, char **argv)
     return argc < 2;
 }
 
+/* All tests in one process, one after the other.  Leaks are looked for when a
+ * process ends, which takes LeakSanitizer seconds on some machines; this way it is
+ * paid once.  A test file that changes its process for good is marked `apart`. */
+static void run_together(void)
+{
+    together = true;
+    for (struct test *volatile test = first; test; test = test->next) {
+        current_name = test->name;
+        if (setjmp(after_skip) == 0)
+            test->body();
+    }
+    together = false;
+}
+
 static void prepare(void)
 {
-    struct sigaction action = { .sa_handler = note_signal };
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    sigemptyset(&awaited);
+    sigaddset(&awaited, SIGCHLD);
+    sigaddset(&awaited, SIGINT);
+    sigaddset(&awaited, SIGTERM);
+    sigaddset(&awaited, SIGHUP);
+    sigprocmask(SIG_BLOCK, &awaited, NULL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 
     test_shared = mmap(NULL, sizeof(*test_shared), PROT_READ | PROT_WRITE,
@@ -422,6 +425,14 @@ static void prepare(void)
         perror("/dev/null");
 }
 
+static _Noreturn void finish(bool failed)
+{
+    test_db_drop_all();
+    fflush(NULL);
+    /* Not exit(): leaks of the runner itself are nobody's business. */
+    _exit(stop_signal ? 128 + stop_signal : failed);
+}
+
 int main(int argc, char **argv)
 {
     int count = 0, failed = 0, number = 0;
@@ -432,14 +443,16 @@ int main(int argc, char **argv)
         return 0;
     }
     prepare();
+    if (getenv("HF_TEST_TOGETHER")) {
+        const struct test all = { "all_tests_in_one_process", 600, run_together, NULL };
+        puts("1..1");
+        finish(!run_test(&all, 1));
+    }
     for (struct test *test = first; test; test = test->next)
         count += selected(test, argc, argv);
     printf("1..%d\n", count);
     for (struct test *test = first; test && !stop_signal; test = test->next)
         if (selected(test, argc, argv))
             failed += !run_test(test, ++number);
-    test_db_drop_all();
-    if (stop_signal)
-        return 128 + stop_signal;
-    return failed || count == 0;
+    finish(failed || count == 0);
 }

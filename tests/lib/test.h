@@ -22,7 +22,8 @@
  * --list to see the names.  Environment: HF_TEST_DB, the database to test on
  * ("sqlite", which is the default, or a postgres:// url of a server where
  * databases may be made); HF_TEST_PATIENCE, a factor for the time limits, for
- * slow machines and instrumented builds.
+ * slow machines and instrumented builds; HF_TEST_TOGETHER, to run
+ * all tests in one process (see test.c).
  *
  * Checks may be made in any thread and in forked children: the first that
  * fails ends its process and fails the test. */
