@@ -19,13 +19,13 @@
  * show without wrapping.  Other texts are indexed, and 500 bytes keep an index
  * entry well below a third of a PostgreSQL page. */
 enum {
-    LIMIT_NAME_BYTES = 100,      /* project, queue, kind, endpoint, ... */
-    LIMIT_TEXT_BYTES = 500,      /* unique key, holder, idempotency key, reason */
-    LIMIT_PROGRESS_BYTES = 500,  /* one line on the dashboard */
-    LIMIT_URL_BYTES = 4096,      /* twice what browsers and proxies agree on */
-    LIMIT_CRON_BYTES = 500,      /* a long list of minutes fits; a program does not */
-    LIMIT_ZONE_BYTES = 64,       /* the longest IANA name has 32 */
-    LIMIT_PATH_BYTES = 4096,     /* PATH_MAX of Linux */
+    LIMIT_NAME_BYTES = 100,     /* project, queue, kind, endpoint, ... */
+    LIMIT_TEXT_BYTES = 500,     /* unique key, holder, idempotency key, reason */
+    LIMIT_PROGRESS_BYTES = 500, /* one line on the dashboard */
+    LIMIT_URL_BYTES = 4096,     /* twice what browsers and proxies agree on */
+    LIMIT_CRON_BYTES = 500,     /* a long list of minutes fits; a program does not */
+    LIMIT_ZONE_BYTES = 64,      /* the longest IANA name has 32 */
+    LIMIT_PATH_BYTES = 4096,    /* PATH_MAX of Linux */
 };
 
 /* A job's data.  1 MiB is copied through memory several times in a request;
@@ -118,8 +118,8 @@ enum {
     LIMIT_BATCH_BODY_BYTES = 64 << 20,
     DEFAULT_PAGE_ITEMS = 50,
     LIMIT_PAGE_ITEMS = 1000,
-    LIMIT_HEADERS = 100,          /* of an endpoint or an http job */
-    LIMIT_HEADER_BYTES = 8192,    /* one header, name and value */
+    LIMIT_HEADERS = 100,       /* of an endpoint or an http job */
+    LIMIT_HEADER_BYTES = 8192, /* one header, name and value */
 };
 
 /* One line of the log.  Longer ones are cut by the journal anyway, and a line

@@ -24,11 +24,11 @@
 #include "base.h"
 
 struct status {
-    int code;           /* HF_..., positive */
-    const char *name;   /* "not-found": problem type, log field */
-    int http;           /* 404 */
-    int exit_code;      /* of the command line program */
-    const char *title;  /* "No such thing" */
+    int code;          /* HF_..., positive */
+    const char *name;  /* "not-found": problem type, log field */
+    int http;          /* 404 */
+    int exit_code;     /* of the command line program */
+    const char *title; /* "No such thing" */
 };
 
 /* The row of a code; `code` may be given as HF_X or -HF_X.  Never NULL: an
@@ -38,9 +38,9 @@ const struct status *status_of(int code);
 /* The sentence, and the field that is to blame if there is one.  Fixed size,
  * so reporting an error can never fail. */
 struct error {
-    int code;           /* -HF_..., 0 while nothing went wrong */
-    char field[64];     /* "" or the name of the field to blame */
-    char text[512];     /* the sentence, UTF-8, never cut inside a character */
+    int code;       /* -HF_..., 0 while nothing went wrong */
+    char field[64]; /* "" or the name of the field to blame */
+    char text[512]; /* the sentence, UTF-8, never cut inside a character */
 };
 
 /* Fills `error` (which may be NULL) and returns `code`, so that a function can

@@ -152,8 +152,8 @@ static int64_t days_of_date(int64_t year, int64_t month, int64_t day)
     int64_t day_of_year = (153 * from_march + 2) / 5 + day - 1;
     assert(year_of_era >= 0 && year_of_era < 400);
 
-    return era * DAYS_IN_400_YEARS + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 +
-           day_of_year - DAYS_TO_1970;
+    return era * DAYS_IN_400_YEARS + year_of_era * 365 + year_of_era / 4 -
+           year_of_era / 100 + day_of_year - DAYS_TO_1970;
 }
 
 struct date {

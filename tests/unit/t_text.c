@@ -11,7 +11,8 @@
 TEST(a_name_is_letters_digits_dot_underscore_and_dash)
 {
     char every[257] = { 0 };
-    const char *allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    const char *allowed =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
     for (int byte = 0; byte < 256; byte++) {
         every[byte] = (char)byte;
@@ -67,11 +68,11 @@ TEST(every_code_point_is_valid_in_its_shortest_form_only)
 
 TEST(stray_and_missing_continuations_are_not_utf8)
 {
-    static const char *const bad[] = { "\x80",         "\xBF",         "a\x80",
-                                       "\xC3",         "\xC3(",        "\xE2\x82",
-                                       "\xE2(\xA1",    "\xF0\x9F\x98", "\xF0\x9F\x98x",
-                                       "\xF8\x88\x80\x80\x80", "\xFE",  "\xFF",
-                                       "\xC0\x80",     "\xED\xA0\x80", "\xF4\x90\x80\x80" };
+    static const char *const bad[] = {
+        "\x80",     "\xBF",      "a\x80",        "\xC3",          "\xC3(",
+        "\xE2\x82", "\xE2(\xA1", "\xF0\x9F\x98", "\xF0\x9F\x98x", "\xF8\x88\x80\x80\x80",
+        "\xFE",     "\xFF",      "\xC0\x80",     "\xED\xA0\x80",  "\xF4\x90\x80\x80"
+    };
 
     for (size_t i = 0; i < array_len(bad); i++)
         check(!utf8_valid(slice_of(bad[i])));
