@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * command.h -- everything that changes state is one of these.
+ *
+ * A command is built by whoever has the bytes (the C API, an HTTP request, a
+ * worker's line, a timer), put into the engine's mailbox, applied together with
+ * all others that arrived meanwhile in one transaction, and answered only after
+ * that transaction is on disk (I1).
+ *
+ * Memory: a command owns an arena.  Inputs are copied into it by the builder;
+ * results are put into it by the engine.  command_free() frees all of it.
+ *
+ * The answer is `result` (0 or -HF_...) with the sentence in `error`, and the
+ * fields marked `out`.  It is given by calling `done`, once, in the committer's
+ * thread: be quick there. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/mailbox.h"
+#include "base/status.h"
+#include "store/model.h"
+
+enum op {
+    OP_ENQUEUE,
+    OP_CLAIM,
+    OP_COMPLETE,
+    OP_FAIL,
+    OP_PROGRESS,
+    OP_CANCEL,
+    OP_CHANGE,
+    OP_RETRY,
+    OP_QUEUE,
+    OP_PROJECT,
+    OP_BEAT,
+    OP_RESERVE,
+    OP_RELEASE,
+    OP_RENEW,
+    OPS
+};
+
+enum on_conflict { CONFLICT_RETURN, CONFLICT_REJECT, CONFLICT_REPLACE };
+
+/* A job as it is asked for.  -1 or absent: the queue's or the global default. */
+struct new_job {
+    struct slice kind;          /* required */
+    struct slice project;       /* absent: "default" */
+    struct slice queue;         /* absent: "default" */
+    struct slice payload;       /* JSON; absent: null */
+    struct slice metadata;      /* JSON object of strings */
+    struct slice unique_key, external_id, concurrency_key;
+    struct slice retry_delays;  /* policy text, see retry.h */
+    int64_t run_at;             /* 0: now */
+    int64_t delay_us;           /* instead of run_at; 0: none */
+    int64_t expires_at;         /* 0: never */
+    int64_t max_execution_us;   /* -1 */
+    int64_t schedule_id;
+    int priority;               /* 0: default */
+    int max_retries;            /* -1 */
+    int on_crash;               /* -1 */
+    enum on_conflict on_conflict;
+};
+
+/* Fills in the defaults of a new_job. */
+void new_job_init(struct new_job *job);
+
+/* Checks everything that can be known without the store; the sentence names
+ * the field and the accepted range. */
+must_check int new_job_check(const struct new_job *job, size_t max_payload_bytes,
+                             struct error *error);
+
+struct enqueued {
+    int64_t id;
+    bool deduplicated; /* an existing job was returned instead */
+    int state;
+};
+
+/* A run as it is given to whoever executes it. */
+struct started {
+    struct job job; /* payload included; slices in the claim's arena */
+    int64_t started_at, deadline_at, owner_id;
+};
+
+struct command {
+    struct mail mail;
+    enum op op;
+    struct arena arena;
+    void (*done)(struct command *command, void *arg);
+    void *done_arg;
+
+    int result;         /* out */
+    struct error error; /* out */
+
+    union {
+        struct { /* all or nothing */
+            struct new_job *jobs;
+            size_t count;
+            struct slice idempotency_key; /* absent: none */
+            uint8_t body_hash[32];
+            struct enqueued *out; /* as many as jobs; allocated by the builder */
+        } enqueue;
+        struct {
+            struct slice *queues; /* in the caller's order; none: every queue */
+            size_t queue_count;
+            size_t count;
+            struct slice session, worker; /* a remote worker */
+            struct slice claim_id;        /* absent, or: same id, same answer */
+            int64_t job_id;               /* 0, or only this one (direct calls) */
+            struct started *out;
+            size_t out_count;
+        } claim;
+        struct {
+            int64_t job_id, owner_id; /* owner_id 0: look up `session` */
+            struct slice session, result;
+        } complete;
+        struct {
+            int64_t job_id, owner_id;
+            struct slice session;
+            struct job_error error;
+            int64_t retry_after_us;
+            int64_t out_retry_id; /* 0: none */
+            int out_state;        /* failed, or cancelled */
+        } fail;
+        struct {
+            int64_t job_id, owner_id;
+            struct slice session, text;
+            int percent;            /* -1: unchanged */
+            bool out_cancelled;     /* the worker is asked to stop */
+        } progress;
+        struct {
+            int64_t job_id;
+            struct slice reason;
+            int out_state;
+        } cancel;
+        struct { /* of a waiting job; 0 or absent: unchanged */
+            int64_t job_id, run_at;
+            int priority;
+            struct slice queue;
+            int out_state;
+        } change;
+        struct {
+            int64_t job_id;
+            int64_t out_id; /* the retry, or the live tail as it is */
+            bool out_made;
+        } retry;
+        struct { /* settings; INT64_MIN or absent: unchanged, -1: default */
+            struct slice name, reason, retry_delays;
+            int pause; /* 1 pause, 0 resume, -1 neither */
+            int64_t slots, concurrency, stale_after_us, max_retries, max_execution_us;
+            int64_t on_crash;
+            bool fix; /* from the configuration file: PATCH may not change it */
+            struct queue out;
+        } queue;
+        struct {
+            struct slice name;
+            int64_t out_id;
+        } project;
+        struct { /* of a remote worker: registers it when it is new */
+            struct slice session, worker, host;
+            int64_t pid;
+            const int64_t *runs; /* what it is working on; NULL: not told */
+            size_t run_count;
+            int out_command;      /* 0 run, 1 quiet, 2 stop */
+            int64_t *out_cancel;  /* runs it should stop */
+            size_t out_cancel_count;
+        } beat;
+        struct {
+            struct slice queue, holder;
+            int64_t ttl_us, wait_us;
+            int64_t job_id;
+            bool direct; /* held by this process: ends with it */
+            struct reservation out; /* holder and reason absent */
+        } reserve;
+        struct {
+            int64_t reservation_id;
+            struct slice holder; /* must be the holder's; absent: an operator */
+            struct reservation out;
+        } release;
+        struct {
+            int64_t reservation_id, ttl_us; /* 0: as before */
+            struct slice holder;
+            struct reservation out;
+        } renew;
+    };
+};
+
+/* NULL if there is no memory. */
+struct command *command_new(enum op op);
+void command_free(struct command *command);
+const char *op_name(enum op op);

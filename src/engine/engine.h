@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine.h -- the rules, applied: piles of commands and duties of time.
+ *
+ * Two ways in, both called by one thread (the committer, or a test):
+ *
+ *   engine_apply(engine, commands)   one pile, one transaction, answers after it
+ *   engine_tick(engine)              what time has made due: promoting, reaping,
+ *                                    recovery chunk by chunk, beats, pruning
+ *
+ * PILE.  One transaction in four steps: completions (set-based, they load
+ * nothing); everything else in the order of arrival, over jobs loaded in one
+ * go; flush; claims, which see what was enqueued a moment before.  If the pile
+ * fails it is applied a second time with a savepoint per command, so that one
+ * bad command fails alone.  If the answer to COMMIT is lost, the pile's number
+ * in the owner's row tells whether it is in.
+ *
+ * TIME, randomness and disk come in as parameters: with a virtual clock and a
+ * seeded rng the whole engine runs in a simulator.
+ *
+ * This header is for the files of this floor and for tests.  The way in from
+ * outside is holdfast.h (a thread around it: committer.h). */
+#pragma once
+
+#include "base/clock.h"
+#include "base/host.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "engine/command.h"
+#include "engine/dispatch.h"
+#include "engine/settings.h"
+#include "store/store.h"
+
+/* What the engine calls when it has decided something others must act upon.
+ * All are called after the commit that made it true, in the applying thread;
+ * any may be NULL. */
+struct engine_hooks {
+    void *arg;
+    /* Runs that this node now executes.  Slices live until the call returns. */
+    void (*started)(void *arg, const struct started *runs, size_t count);
+    /* A run of this node should stop: asked by a person, over its deadline, or
+     * the node lost its lease.  `type` is ERROR_CANCELLED, _TIMEOUT, _CRASH. */
+    void (*stop_run)(void *arg, int64_t job_id, int type);
+    /* Work may be ready for remote workers in this queue. */
+    void (*ready)(void *arg, int64_t queue_id);
+    /* At start: may this run of a dead node go on under the new one?  True when
+     * it was found alive (executors of commands answer this). */
+    bool (*adopt)(void *arg, const struct job_row *row);
+};
+
+struct engine_options {
+    const char *url;
+    const char *node_name;       /* NULL: host name and pid */
+    const char *state_dir;       /* may be NULL */
+    bool producer;               /* enqueue and look only */
+    const struct settings *settings; /* NULL: defaults */
+    const struct clock *clock;   /* NULL: the machine's */
+    struct log *log;             /* may be NULL */
+    uint64_t seed;               /* 0: from the system */
+    const struct host *host;     /* NULL: ask the system; tests pretend */
+    const char *const *kinds;    /* that this node executes */
+    size_t kind_count;
+    struct engine_hooks hooks;
+    const char *vfs;             /* SQLite, for tests */
+    int busy_ms;                 /* SQLite: 0 for the default */
+};
+
+/* A run that this node executes, in memory. */
+struct local_run {
+    int64_t job_id, queue_id, deadline_at;
+    int lane;
+    bool stop_told;
+};
+
+struct recovery; /* recovery.h */
+
+struct engine {
+    struct store *store;
+    struct settings settings;
+    const struct clock *clock;
+    struct log *log;
+    struct rng rng;
+    struct host host;
+    struct engine_hooks hooks;
+    bool producer;
+    int64_t owner_id;      /* this node's; 0 for a producer on SQLite */
+    int64_t pile;          /* number of the last one */
+    int64_t now_last;      /* time never goes back for us */
+    int64_t clock_offset;  /* database time minus ours, on PostgreSQL */
+    int broken;            /* -HF_IO...: not trusted until reopened; 0 */
+    int lockfile;          /* SQLite scheduler: descriptor, or -1 */
+
+    /* start */
+    int64_t started_at;    /* positions before it are old work */
+    bool ready;            /* recovery is through: workers may start */
+    struct recovery *recovery; /* under way, or NULL */
+
+    /* dispatch */
+    struct dispatch dispatch;
+    size_t capacity;       /* how many runs this node's executors take at once */
+    struct local_run *runs;
+    size_t run_count, run_capacity;
+
+    /* times at which duties are due, wall microseconds */
+    int64_t next_due;      /* earliest scheduled job known; INT64_MAX: none */
+    int64_t next_expiry;
+    int64_t next_poll, next_beat, next_sweep, next_prune;
+    int64_t prune_after;   /* cursor of retention */
+    int64_t lease_until;   /* ours, PostgreSQL */
+    int64_t judge_from;    /* no remote lease or deadline is judged before */
+    int64_t tick_wall, tick_mono; /* of the last tick: jumps and suspends */
+    bool holds;            /* some reservation is open */
+
+    /* what the hooks must be told after the commit */
+    struct started *fresh;
+    size_t fresh_count, fresh_capacity;
+    struct stop_note {
+        int64_t job_id;
+        int type;
+    } *stops;
+    size_t stop_count, stop_capacity;
+
+    /* for people and metrics */
+    struct engine_totals {
+        uint64_t piles, commands, second_passes, claims, completions, failures, retries;
+        uint64_t reaped_owners, timeouts, stale, sweeps, swept, late_results, jumps;
+        uint64_t largest_pile;
+    } totals;
+};
+
+must_check int engine_open(const struct engine_options *options, struct error *error,
+                           struct engine **ret);
+
+/* Graceful: runs still here are failed as interrupted (which uses up nothing),
+ * the owner is marked as stopped.  After engine_abandon() (a crash, for tests)
+ * nothing is written. */
+void engine_close(struct engine *engine);
+void engine_abandon(struct engine *engine);
+
+/* Applies a list of commands (linked through mail.next) and answers them. */
+void engine_apply(struct engine *engine, struct command *list);
+
+/* Does what is due.  Returns the wall time at which it wants to be called
+ * again at the latest. */
+int64_t engine_tick(struct engine *engine);
+
+/* Wall time as the store counts it, never going back. */
+int64_t engine_now(struct engine *engine);
+
+/* How many runs the executors take; workers start when it is above 0. */
+void engine_set_capacity(struct engine *engine, size_t capacity);
+
+/* ---- for the files of this floor ---- */
+
+/* What one pile, or one duty's transaction, shares. */
+struct tx {
+    struct engine *engine;
+    struct store *store;
+    int64_t now;
+    int64_t recovery_id;      /* 0, or what is done here belongs to it */
+    struct job_row *rows;     /* loaded for the pile, sorted by id */
+    size_t row_count;
+};
+
+/* The row of a job in this transaction: from the pile's, or loaded; NULL and
+ * *ret_code when not (-HF_NOT_FOUND or a failure of the store). */
+struct job_row *tx_job(struct tx *tx, int64_t id, int *ret_code);
+
+/* A transaction of its own for a duty: `work` returns 0 or more (kept) or
+ * negative (rolled back).  Returns what it returned, or the commit's failure. */
+int64_t engine_duty(struct engine *engine, int64_t (*work)(struct tx *tx, void *arg),
+                    void *arg);
+
+/* cmd_*.c: each applies one command; 0, or the refusal with its sentence in
+ * command->error; store failures are sticky in the store. */
+int apply_enqueue(struct tx *tx, struct command *command);
+int apply_claim(struct tx *tx, struct command *command);
+int apply_fail(struct tx *tx, struct command *command);
+int apply_progress(struct tx *tx, struct command *command);
+int apply_cancel(struct tx *tx, struct command *command);
+int apply_change(struct tx *tx, struct command *command);
+int apply_retry(struct tx *tx, struct command *command);
+int apply_queue(struct tx *tx, struct command *command);
+int apply_project(struct tx *tx, struct command *command);
+int apply_beat(struct tx *tx, struct command *command);
+int apply_reserve(struct tx *tx, struct command *command);
+int apply_release(struct tx *tx, struct command *command);
+int apply_renew(struct tx *tx, struct command *command);
+/* All completions of a pile at once. */
+int apply_completions(struct tx *tx, struct command **commands, size_t count);
+
+/* Claims for this node's own free slots, for every queue that may have work. */
+int claim_for_node(struct tx *tx);
+
+/* Ends a running or cancelling job other than by completion: its run, its
+ * state, its retry or the reason for none, the event.  One transaction, one
+ * place (I4). */
+struct ending {
+    enum job_event event; /* ON_FAIL, ON_TIMEOUT, ON_INTERRUPT, ON_CRASH */
+    struct job_error error;
+    int64_t retry_after_us;
+    bool crash_counts;
+    bool superseded;        /* final, superseded, whatever the policy */
+    const char *verdict;    /* for the recovery's report; NULL: none */
+    int64_t retry_id;       /* out: 0 if none */
+    int reason;             /* out */
+};
+void finish_job(struct tx *tx, struct job_row *row, struct ending *ending);
+
+/* Gives a failed job whose retry is pending its retry or its reason. */
+void resolve_pending(struct tx *tx, struct job_row *row, struct ending *ending);
+
+/* Makes the retry of a job that has just become terminal. */
+int64_t make_retry(struct tx *tx, struct job *failed, const struct retry_decision *how,
+                   int lane);
+
+/* Cancels a waiting job. */
+void cancel_waiting(struct tx *tx, struct job *job, struct slice reason,
+                    const char *event_type);
+
+/* Posts an event about a job; `format` is the JSON object's inside. */
+void job_event(struct tx *tx, const struct job *job, const char *type, const char *format,
+               ...) printf_like(4, 5);
+
+/* local runs of this node */
+struct local_run *local_run_find(struct engine *engine, int64_t job_id);
+void local_run_remove(struct engine *engine, int64_t job_id);
+void note_stop(struct engine *engine, int64_t job_id, int type);
+
+/* Which owner a command speaks for: 0 and *ret, or the refusal. */
+int owner_of_session(struct tx *tx, struct slice session, int64_t *ret);
+
+/* A claim or a finish of somebody may have made work ready here. */
+void hint_queue(struct engine *engine, int64_t queue_id);
+
+/* reservation.c */
+int64_t reservation_tick(struct tx *tx);
+/* reaper.c: returns how many runs it resolved */
+int64_t reap(struct engine *engine);
+int64_t sweep(struct engine *engine);
+/* retention.c: one small step; returns how many jobs it removed */
+int64_t retention_step(struct engine *engine);
