@@ -62,7 +62,8 @@ static int explain_open(const struct db_options *options, sqlite3 *handle,
                              "cannot open %s: directory %s: %s", options->url, directory,
                              strerror(errno));
     }
-    if (stat(options->url, &st) < 0 && errno == ENOENT && !options->create)
+    bool create = options->create && !options->read_only;
+    if (stat(options->url, &st) < 0 && errno == ENOENT && !create)
         return error_set(error, -HF_NOT_FOUND, NULL, "there is no database %s",
                          options->url);
     if (stat(options->url, &st) == 0 && S_ISDIR(st.st_mode))
