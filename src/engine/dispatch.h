@@ -29,6 +29,8 @@ struct dispatch_queue {
     bool hint;                    /* there may be work */
     bool lane_recovered;          /* recovered retries may be waiting */
     bool turn_recovered;          /* whose turn it is */
+    bool remote_lane_recovered;   /* the same for remote claims of this queue */
+    bool remote_turn_recovered;
 };
 
 struct dispatch {

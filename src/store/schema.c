@@ -123,6 +123,17 @@ int schema_accept(struct store *store, struct error *error)
                          "store's file itself, and attach others to it.");
     if (version != store_schema_version())
         return refuse_version(version, "The main database of this handle", error);
+    int64_t synchronous = 0, wal = 0;
+    r = store_int(store, SQL_SYNCHRONOUS, NULL, 0, &synchronous);
+    if (r == 0)
+        r = store_int(store, SQL_JOURNAL_MODE, NULL, 0, &wal);
+    if (r < 0)
+        return error_set(error, r, NULL, "The handle cannot be read: %s.", db_error(store->db));
+    if (synchronous < 2 || !wal)
+        return error_set(error, -HF_INVALID, NULL,
+                         "This handle does not write durably: run PRAGMA journal_mode=WAL and "
+                         "PRAGMA synchronous=FULL on it, or a job could be lost after it was "
+                         "acknowledged.");
     return 0;
 }
 

@@ -28,11 +28,6 @@ static const struct {
 };
 static_assert(array_len(buffered) <= STORE_BUFFERS, "more buffers than room");
 
-const struct db_sql *store_statements(void)
-{
-    return statements;
-}
-
 int store_fail(struct store *store, int r)
 {
     assert(r <= 0);

@@ -169,13 +169,18 @@ must_check int store_counts(struct store *store, struct arena *arena,
 
 /* What a claim may take from a queue now, read in its own transaction, under
  * the queue's gate: so a limit holds over nodes, and no claim slips past a hold
- * that is being made. */
+ * that is being made.  Claims of queues without a limit share the gate; claims
+ * of limited queues and the makers of holds have it to themselves. */
 struct gate {
+    int64_t queue_id; /* in */
+    bool exclusive;   /* in */
+    bool known;       /* out: the queue exists */
     bool paused;
     int64_t concurrency, busy, reservation_id;
 };
-must_check int store_gate(struct store *store, int64_t queue_id, bool exclusive,
-                          struct gate *ret);
+/* Passes the gates of queues, which are sorted by id, so that two nodes cannot
+ * wait for each other. */
+must_check int store_gates(struct store *store, struct gate *gates, size_t count);
 
 /* ---- jobs and runs ---- */
 

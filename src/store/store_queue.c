@@ -250,28 +250,65 @@ int store_counts(struct store *store, struct arena *arena, struct queue_counts *
 
 /* ---- gates ---- */
 
-int store_gate(struct store *store, int64_t queue_id, bool exclusive, struct gate *ret)
+/* The lock is a statement of its own: a snapshot taken before the lock was
+ * granted would not see what its last holder committed. */
+static int lock_gates(struct store *store, const struct gate *gates, size_t count,
+                      bool exclusive, struct db_value *values)
 {
-    struct db_value queue = db_int(queue_id);
-    struct db_rows rows;
-    int r = 0;
-    /* The lock is a statement of its own: a snapshot taken before the lock was
-     * granted would not see what its last holder committed. */
-    if (db_engine(store->db) == DB_POSTGRES)
-        r = db_post(store->db, exclusive ? SQL_GATE_EXCLUSIVE : SQL_GATE_SHARED, &queue, 1);
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        if (gates[i].exclusive == exclusive)
+            values[n++] = db_int(gates[i].queue_id);
+    return n ? db_post(store->db, exclusive ? SQL_GATE_EXCLUSIVE : SQL_GATE_SHARED, values, n)
+             : 0;
+}
+
+static struct gate *find_gate(struct gate *gates, size_t count, int64_t queue_id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (gates[i].queue_id == queue_id)
+            return &gates[i];
+    return NULL;
+}
+
+int store_gates(struct store *store, struct gate *gates, size_t count)
+{
+    struct db_value *values = arena_array(&store->arena, struct db_value, count + 1);
+    if (!values)
+        return store_fail(store, -HF_NOMEM);
+    for (size_t i = 1; i < count; i++)
+        assert(gates[i - 1].queue_id < gates[i].queue_id);
+    int r = store_flush(store);
+    /* SQLite's write lock, which we hold, is gate enough. */
+    if (r == 0 && db_engine(store->db) == DB_POSTGRES)
+        r = lock_gates(store, gates, count, false, values);
+    /* The first values must stay until they are sent: a second array. */
+    struct db_value *more = arena_array(&store->arena, struct db_value, count + 1);
+    if (!more)
+        return store_fail(store, -HF_NOMEM);
+    if (r == 0 && db_engine(store->db) == DB_POSTGRES)
+        r = lock_gates(store, gates, count, true, more);
     if (r < 0)
         return store_fail(store, r);
-    r = db_query(store->db, SQL_GATE_READ, &queue, 1, &rows);
-    if (r >= 0 && (r = db_next(&rows)) > 0) {
-        ret->paused = db_get_int(&rows, 0) != 0;
-        ret->concurrency = db_get_int(&rows, 1);
-        ret->busy = db_get_int(&rows, 2);
-        ret->reservation_id = db_get_int(&rows, 3);
+
+    struct db_value *ids = arena_array(&store->arena, struct db_value, count + 1);
+    if (!ids)
+        return store_fail(store, -HF_NOMEM);
+    for (size_t i = 0; i < count; i++)
+        ids[i] = db_int(gates[i].queue_id);
+    struct db_rows rows;
+    r = db_query(store->db, SQL_GATE_READ, ids, count, &rows);
+    while (r >= 0 && (r = db_next(&rows)) > 0) {
+        struct gate *gate = find_gate(gates, count, db_get_int(&rows, 0));
+        assert(gate);
+        gate->known = true;
+        gate->paused = db_get_int(&rows, 1) != 0;
+        gate->concurrency = db_get_int(&rows, 2);
+        gate->busy = db_get_int(&rows, 3);
+        gate->reservation_id = db_get_int(&rows, 4);
     }
     db_done(&rows);
-    if (r < 0)
-        return store_fail(store, r);
-    return r == 0 ? -HF_NOT_FOUND : 0;
+    return r < 0 ? store_fail(store, r) : 0;
 }
 
 /* ---- projects ---- */
