@@ -27,8 +27,11 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "engine/command.h"
+#include "base/lockfile.h"
 #include "engine/dispatch.h"
+#include "engine/retry.h"
 #include "engine/settings.h"
+#include "engine/transition.h"
 #include "store/store.h"
 
 /* What the engine calls when it has decided something others must act upon.
@@ -88,7 +91,7 @@ struct engine {
     int64_t now_last;      /* time never goes back for us */
     int64_t clock_offset;  /* database time minus ours, on PostgreSQL */
     int broken;            /* -HF_IO...: not trusted until reopened; 0 */
-    int lockfile;          /* SQLite scheduler: descriptor, or -1 */
+    struct lockfile *lock; /* SQLite scheduler: proof that we are alone */
 
     /* start */
     int64_t started_at;    /* positions before it are old work */
@@ -111,14 +114,16 @@ struct engine {
     int64_t tick_wall, tick_mono; /* of the last tick: jumps and suspends */
     bool holds;            /* some reservation is open */
 
-    /* what the hooks must be told after the commit */
-    struct started *fresh;
+    /* What the open transaction has decided for this process; it becomes true,
+     * and the hooks are told, with the commit (pile.c). */
+    struct arena pending_arena;
+    struct started *fresh; /* claimed by this node */
     size_t fresh_count, fresh_capacity;
-    struct stop_note {
+    struct note {
         int64_t job_id;
-        int type;
-    } *stops;
-    size_t stop_count, stop_capacity;
+        int type; /* NOTE_ENDED, or the error type of a stop */
+    } *notes;
+    size_t note_count, note_capacity;
 
     /* for people and metrics */
     struct engine_totals {
@@ -160,11 +165,16 @@ struct tx {
     int64_t recovery_id;      /* 0, or what is done here belongs to it */
     struct job_row *rows;     /* loaded for the pile, sorted by id */
     size_t row_count;
+    struct gate *gates;       /* of the queues that may be claimed from */
+    size_t gate_count;
 };
 
 /* The row of a job in this transaction: from the pile's, or loaded; NULL and
  * *ret_code when not (-HF_NOT_FOUND or a failure of the store). */
 struct job_row *tx_job(struct tx *tx, int64_t id, int *ret_code);
+
+/* Applies commands inside an open transaction; pile.c. */
+int pile_run(struct tx *tx, struct command **commands, size_t count);
 
 /* A transaction of its own for a duty: `work` returns 0 or more (kept) or
  * negative (rolled back).  Returns what it returned, or the commit's failure. */
@@ -188,6 +198,10 @@ int apply_release(struct tx *tx, struct command *command);
 int apply_renew(struct tx *tx, struct command *command);
 /* All completions of a pile at once. */
 int apply_completions(struct tx *tx, struct command **commands, size_t count);
+
+/* Passes the gates of all queues that the pile's claims, or this node's free
+ * slots, may take from. */
+int open_gates(struct tx *tx, struct command **commands, size_t count);
 
 /* Claims for this node's own free slots, for every queue that may have work. */
 int claim_for_node(struct tx *tx);
@@ -219,13 +233,26 @@ void cancel_waiting(struct tx *tx, struct job *job, struct slice reason,
                     const char *event_type);
 
 /* Posts an event about a job; `format` is the JSON object's inside. */
-void job_event(struct tx *tx, const struct job *job, const char *type, const char *format,
-               ...) printf_like(4, 5);
+void tell(struct tx *tx, const struct job *job, const char *type, const char *format, ...)
+    printf_like(4, 5);
+/* Text as a JSON string, for such a format; null if absent. */
+const char *quoted(struct tx *tx, struct slice text);
+/* The same as tell() for the ordinary three (enqueued, started, completed): only
+ * where event_level asks for them. */
+void tell_ordinary(struct tx *tx, const struct job *job, const char *type);
 
-/* local runs of this node */
+/* This node's runs.  Noted changes count at once for what may be claimed, are
+ * published with the commit and taken back with a rollback. */
 struct local_run *local_run_find(struct engine *engine, int64_t job_id);
-void local_run_remove(struct engine *engine, int64_t job_id);
+void note_started(struct engine *engine, const struct started *run);
+void note_ended(struct engine *engine, int64_t job_id);
 void note_stop(struct engine *engine, int64_t job_id, int type);
+void notes_publish(struct engine *engine);
+void notes_drop(struct engine *engine);
+/* Runs under way, those of the open transaction included. */
+size_t local_busy(const struct engine *engine);
+
+enum { NOTE_ENDED = 0 };
 
 /* Which owner a command speaks for: 0 and *ret, or the refusal. */
 int owner_of_session(struct tx *tx, struct slice session, int64_t *ret);

@@ -282,22 +282,15 @@ int store_gates(struct store *store, struct gate *gates, size_t count)
     /* SQLite's write lock, which we hold, is gate enough. */
     if (r == 0 && db_engine(store->db) == DB_POSTGRES)
         r = lock_gates(store, gates, count, false, values);
-    /* The first values must stay until they are sent: a second array. */
-    struct db_value *more = arena_array(&store->arena, struct db_value, count + 1);
-    if (!more)
-        return store_fail(store, -HF_NOMEM);
     if (r == 0 && db_engine(store->db) == DB_POSTGRES)
-        r = lock_gates(store, gates, count, true, more);
+        r = lock_gates(store, gates, count, true, values);
     if (r < 0)
         return store_fail(store, r);
 
-    struct db_value *ids = arena_array(&store->arena, struct db_value, count + 1);
-    if (!ids)
-        return store_fail(store, -HF_NOMEM);
     for (size_t i = 0; i < count; i++)
-        ids[i] = db_int(gates[i].queue_id);
+        values[i] = db_int(gates[i].queue_id);
     struct db_rows rows;
-    r = db_query(store->db, SQL_GATE_READ, ids, count, &rows);
+    r = db_query(store->db, SQL_GATE_READ, values, count, &rows);
     while (r >= 0 && (r = db_next(&rows)) > 0) {
         struct gate *gate = find_gate(gates, count, db_get_int(&rows, 0));
         assert(gate);

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * pile.c -- applies a pile of commands in one transaction, and answers them.
+ *
+ * Take the whole pile, commit once, then answer all: a thousand clients share
+ * one flush, one client pays one, and nobody hears of a success that is not on
+ * disk (I1).  What can go wrong, and what is done:
+ *
+ *   a command is refused          it has changed nothing; its neighbours go on
+ *   a statement fails             the pile is applied again with a savepoint per
+ *                                 command, so that the bad one fails alone
+ *   the connection is lost        nothing was committed: reconnect, apply again
+ *   the answer to COMMIT is lost  reconnect, look for the pile's number in our
+ *                                 owner's row: in, or not in and applied again;
+ *                                 still out of reach: answered as unknown
+ *   the disk fails in COMMIT      unknown, and the store is not trusted any more */
+#include <stdio.h>
+#include <time.h>
+
+#include "base/limits.h"
+#include "engine/engine.h"
+
+struct op_row {
+    const char *name;
+    int (*apply)(struct tx *tx, struct command *command); /* NULL: by the set */
+};
+
+static const struct op_row ops[OPS] = {
+    [OP_ENQUEUE] = { "enqueue", apply_enqueue },
+    [OP_CLAIM] = { "claim", NULL },
+    [OP_COMPLETE] = { "complete", NULL },
+    [OP_FAIL] = { "fail", apply_fail },
+    [OP_PROGRESS] = { "progress", apply_progress },
+    [OP_CANCEL] = { "cancel", apply_cancel },
+    [OP_CHANGE] = { "change", apply_change },
+    [OP_RETRY] = { "retry", apply_retry },
+    [OP_QUEUE] = { "queue", apply_queue },
+    [OP_PROJECT] = { "project", apply_project },
+    [OP_BEAT] = { "beat", apply_beat },
+    [OP_RESERVE] = { "reserve", apply_reserve },
+    [OP_RELEASE] = { "release", apply_release },
+    [OP_RENEW] = { "renew", apply_renew },
+};
+
+/* ---- the rows of a pile ---- */
+
+static int64_t job_of(const struct command *c)
+{
+    switch (c->op) {
+    case OP_FAIL:
+        return c->fail.job_id;
+    case OP_PROGRESS:
+        return c->progress.job_id;
+    case OP_CANCEL:
+        return c->cancel.job_id;
+    case OP_CHANGE:
+        return c->change.job_id;
+    default:
+        return 0;
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Loads all jobs that the pile's commands name, in one go. */
+static int load_rows(struct tx *tx, struct command **commands, size_t count)
+{
+    int64_t *ids = arena_array(&tx->store->arena, int64_t, count + 1);
+    size_t n = 0, distinct = 0;
+    if (!ids)
+        return store_fail(tx->store, -HF_NOMEM);
+    for (size_t i = 0; i < count; i++)
+        if (job_of(commands[i]) > 0)
+            ids[n++] = job_of(commands[i]);
+    tx->rows = NULL;
+    tx->row_count = 0;
+    if (n == 0)
+        return 0;
+    qsort(ids, n, sizeof(*ids), by_value);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || ids[i] != ids[i - 1])
+            ids[distinct++] = ids[i];
+    return store_jobs_load(tx->store, ids, distinct, &tx->rows, &tx->row_count);
+}
+
+static int row_by_id(const void *key, const void *row)
+{
+    int64_t x = *(const int64_t *)key, y = ((const struct job_row *)row)->job.id;
+    return (x > y) - (x < y);
+}
+
+struct job_row *tx_job(struct tx *tx, int64_t id, int *ret_code)
+{
+    struct job_row *row = NULL;
+    if (tx->row_count > 0)
+        row = bsearch(&id, tx->rows, tx->row_count, sizeof(*row), row_by_id);
+    if (row)
+        return row;
+    size_t count = 0;
+    *ret_code = store_jobs_load(tx->store, &id, 1, &row, &count);
+    if (*ret_code < 0)
+        return NULL;
+    if (count == 0) {
+        *ret_code = -HF_NOT_FOUND;
+        return NULL;
+    }
+    return row;
+}
+
+/* ---- one transaction ---- */
+
+static int run_completions(struct tx *tx, struct command **commands, size_t count)
+{
+    struct command **list = arena_array(&tx->store->arena, struct command *, count + 1);
+    size_t n = 0;
+    if (!list)
+        return store_fail(tx->store, -HF_NOMEM);
+    for (size_t i = 0; i < count; i++)
+        if (commands[i]->op == OP_COMPLETE)
+            list[n++] = commands[i];
+    return n ? apply_completions(tx, list, n) : 0;
+}
+
+static int run_claims(struct tx *tx, struct command **commands, size_t count)
+{
+    int r = open_gates(tx, commands, count);
+    for (size_t i = 0; i < count && r == 0; i++) {
+        struct command *c = commands[i];
+        if (c->op != OP_CLAIM)
+            continue;
+        c->result = apply_claim(tx, c);
+        r = tx->store->failed;
+    }
+    return r;
+}
+
+int pile_run(struct tx *tx, struct command **commands, size_t count)
+{
+    int r = run_completions(tx, commands, count);
+    if (r == 0)
+        r = load_rows(tx, commands, count);
+    for (size_t i = 0; i < count && r == 0; i++) {
+        struct command *c = commands[i];
+        if (!ops[c->op].apply)
+            continue;
+        c->error = (struct error){ 0 };
+        c->result = ops[c->op].apply(tx, c);
+        r = tx->store->failed;
+    }
+    if (r == 0)
+        r = store_flush(tx->store);
+    if (r == 0)
+        r = run_claims(tx, commands, count);
+    return r;
+}
+
+/* Claims for this node and holds that may be granted now: they belong to no
+ * command, and come last, when all that the pile freed or made is there. */
+static int run_afterwards(struct tx *tx)
+{
+    int r = 0;
+    if (tx->engine->holds)
+        r = (int)(reservation_tick(tx) < 0 ? tx->store->failed : 0);
+    if (r == 0)
+        r = claim_for_node(tx);
+    return r < 0 ? r : store_flush(tx->store);
+}
+
+/* Our number in our own row: proof of the commit, and of our being alive. */
+static int sign(struct engine *engine)
+{
+    if (engine->owner_id == 0 || db_engine(engine->store->db) == DB_SQLITE)
+        return 0;
+    int64_t id = 0;
+    int r = store_int(engine->store, SQL_OWNER_PILE,
+                      (struct db_value[]){ db_int(engine->owner_id), db_int(engine->pile) }, 0,
+                      &id);
+    if (r < 0)
+        return r;
+    return id ? 0 : store_fail(engine->store, -HF_LATE);
+}
+
+static struct tx tx_of(struct engine *engine, int64_t now)
+{
+    return (struct tx){ .engine = engine, .store = engine->store, .now = now };
+}
+
+static int begin(struct engine *engine, struct tx *tx)
+{
+    int64_t now = engine_now(engine);
+    engine->pile++;
+    int r = store_begin(engine->store, now);
+    if (r < 0)
+        return r;
+    *tx = tx_of(engine, now);
+    return sign(engine);
+}
+
+static int commit(struct engine *engine, int r)
+{
+    if (r == 0)
+        r = store_commit(engine->store);
+    else
+        store_rollback(engine->store);
+    if (r == 0)
+        notes_publish(engine);
+    else if (r != -HF_UNKNOWN)
+        notes_drop(engine); /* after -HF_UNKNOWN the caller finds out first */
+    return r;
+}
+
+static int first_pass(struct engine *engine, struct command **commands, size_t count)
+{
+    struct tx tx;
+    int r = begin(engine, &tx);
+    if (r == 0)
+        r = pile_run(&tx, commands, count);
+    if (r == 0)
+        r = run_afterwards(&tx);
+    return commit(engine, r);
+}
+
+/* One command behind a savepoint.  0 if the transaction can go on. */
+static int run_alone(struct tx *tx, struct command **command)
+{
+    int r = store_savepoint(tx->store);
+    if (r < 0)
+        return r;
+    r = pile_run(tx, command, 1);
+    if (r == 0)
+        return store_savepoint_keep(tx->store);
+    if (r == -HF_UNAVAILABLE || r == -HF_IO || r == -HF_LATE)
+        return r;
+    (*command)->result = error_set(&(*command)->error, r, NULL,
+                                   "The store refused this command: %s.",
+                                   db_error(tx->store->db));
+    return store_savepoint_undo(tx->store);
+}
+
+static int second_pass(struct engine *engine, struct command **commands, size_t count)
+{
+    struct tx tx;
+    int r = begin(engine, &tx);
+    engine->totals.second_passes++;
+    for (size_t i = 0; i < count && r == 0; i++)
+        r = run_alone(&tx, &commands[i]);
+    return commit(engine, r);
+}
+
+/* ---- when the database goes away ---- */
+
+/* Tries to be connected again; waits a little where time is real. */
+static int reconnect(struct engine *engine)
+{
+    int r = -HF_UNAVAILABLE;
+    int tries = engine->clock == &clock_system ? 100 : 1;
+    for (int i = 0; i < tries && r < 0; i++) {
+        if (i > 0)
+            nanosleep(&(struct timespec){ .tv_nsec = 50 * 1000 * 1000 }, NULL);
+        r = db_reconnect(engine->store->db);
+    }
+    if (r == 0)
+        engine->judge_from = engine_now(engine) + engine->settings.lease_us;
+    return r;
+}
+
+/* After a lost answer: 1 the pile is in, 0 it is not, negative: unknown. */
+static int look_up_pile(struct engine *engine)
+{
+    if (engine->owner_id == 0 || reconnect(engine) < 0)
+        return -HF_UNKNOWN;
+    int64_t pile = -1;
+    int r = store_begin(engine->store, engine_now(engine));
+    /* FOR UPDATE waits until the old connection's backend is done with the row. */
+    if (r == 0)
+        r = store_int(engine->store, SQL_OWNER_PILE_GET,
+                      (struct db_value[]){ db_int(engine->owner_id) }, -1, &pile);
+    store_rollback(engine->store);
+    if (r < 0 || pile < 0)
+        return -HF_UNKNOWN;
+    return pile == engine->pile;
+}
+
+static int apply_once(struct engine *engine, struct command **commands, size_t count)
+{
+    int r = first_pass(engine, commands, count);
+    if (r == -HF_CONFLICT || r == -HF_BUSY || r == -HF_INTERNAL || r == -HF_NOMEM ||
+        r == -HF_CORRUPT)
+        r = second_pass(engine, commands, count);
+    return r;
+}
+
+static int resolve_unknown(struct engine *engine)
+{
+    if (db_engine(engine->store->db) == DB_SQLITE) {
+        engine->broken = -HF_IO; /* the disk lied or failed: reopen, then recover */
+        notes_drop(engine);
+        return -HF_UNKNOWN;
+    }
+    int in = look_up_pile(engine);
+    if (in == 1) {
+        notes_publish(engine);
+        return 0;
+    }
+    notes_drop(engine);
+    return in == 0 ? -HF_UNAVAILABLE : -HF_UNKNOWN;
+}
+
+static int apply_with_patience(struct engine *engine, struct command **commands,
+                               size_t count)
+{
+    int r = -HF_UNAVAILABLE;
+    for (int round = 0; round < 3; round++) {
+        r = apply_once(engine, commands, count);
+        if (r == -HF_UNKNOWN)
+            r = resolve_unknown(engine);
+        if (r != -HF_UNAVAILABLE || reconnect(engine) < 0)
+            break;
+    }
+    return r;
+}
+
+/* ---- answers ---- */
+
+static void fail_all(struct engine *engine, struct command **commands, size_t count, int r)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct command *c = commands[i];
+        c->error = (struct error){ 0 };
+        c->result =
+            r == -HF_UNKNOWN
+                ? error_set(&c->error, r, NULL,
+                            "The connection was lost during COMMIT: it is not known whether "
+                            "this %s was done. Look before you repeat it.",
+                            ops[c->op].name)
+                : error_set(&c->error, r, NULL,
+                            "The store cannot take this %s now: %s. Nothing was changed.",
+                            ops[c->op].name,
+                            engine->broken ? "its disk failed, and it must be opened again"
+                                           : db_error(engine->store->db));
+    }
+}
+
+static void answer(struct command **commands, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (commands[i]->done)
+            commands[i]->done(commands[i], commands[i]->done_arg);
+}
+
+void engine_apply(struct engine *engine, struct command *list)
+{
+    struct command *commands[LIMIT_PILE_COMMANDS];
+    while (list) {
+        size_t count = 0;
+        for (; list && count < LIMIT_PILE_COMMANDS; count++) {
+            commands[count] = list;
+            list = (struct command *)list->mail.next;
+        }
+        int r = engine->broken ? engine->broken
+                               : apply_with_patience(engine, commands, count);
+        if (r < 0)
+            fail_all(engine, commands, count, r);
+        engine->totals.piles++;
+        engine->totals.commands += count;
+        if (count > engine->totals.largest_pile)
+            engine->totals.largest_pile = count;
+        answer(commands, count);
+    }
+}
+
+int64_t engine_duty(struct engine *engine, int64_t (*work)(struct tx *tx, void *arg),
+                    void *arg)
+{
+    struct tx tx;
+    int64_t done = 0;
+    if (engine->broken)
+        return engine->broken;
+    int r = begin(engine, &tx);
+    if (r == 0) {
+        done = work(&tx, arg);
+        r = done < 0 ? (int)done : engine->store->failed;
+    }
+    r = commit(engine, r);
+    if (r == -HF_UNKNOWN)
+        r = resolve_unknown(engine);
+    return r < 0 ? r : done;
+}
+
+const char *op_name(enum op op)
+{
+    assert(op >= 0 && op < OPS);
+    return ops[op].name;
+}
