@@ -181,6 +181,10 @@ int pile_run(struct tx *tx, struct command **commands, size_t count);
 int64_t engine_duty(struct engine *engine, int64_t (*work)(struct tx *tx, void *arg),
                     void *arg);
 
+/* Another node has judged us dead, and has taken over our runs: stop them, and
+ * go on as a new owner.  engine.c. */
+int engine_reborn(struct engine *engine);
+
 /* cmd_*.c: each applies one command; 0, or the refusal with its sentence in
  * command->error; store failures are sticky in the store. */
 int apply_enqueue(struct tx *tx, struct command *command);

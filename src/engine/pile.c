@@ -20,26 +20,20 @@
 #include "base/limits.h"
 #include "engine/engine.h"
 
-struct op_row {
-    const char *name;
-    int (*apply)(struct tx *tx, struct command *command); /* NULL: by the set */
-};
-
-static const struct op_row ops[OPS] = {
-    [OP_ENQUEUE] = { "enqueue", apply_enqueue },
-    [OP_CLAIM] = { "claim", NULL },
-    [OP_COMPLETE] = { "complete", NULL },
-    [OP_FAIL] = { "fail", apply_fail },
-    [OP_PROGRESS] = { "progress", apply_progress },
-    [OP_CANCEL] = { "cancel", apply_cancel },
-    [OP_CHANGE] = { "change", apply_change },
-    [OP_RETRY] = { "retry", apply_retry },
-    [OP_QUEUE] = { "queue", apply_queue },
-    [OP_PROJECT] = { "project", apply_project },
-    [OP_BEAT] = { "beat", apply_beat },
-    [OP_RESERVE] = { "reserve", apply_reserve },
-    [OP_RELEASE] = { "release", apply_release },
-    [OP_RENEW] = { "renew", apply_renew },
+/* Completions and claims are not here: they are applied by the set. */
+static int (*const ops[OPS])(struct tx *tx, struct command *command) = {
+    [OP_ENQUEUE] = apply_enqueue,
+    [OP_FAIL] = apply_fail,
+    [OP_PROGRESS] = apply_progress,
+    [OP_CANCEL] = apply_cancel,
+    [OP_CHANGE] = apply_change,
+    [OP_RETRY] = apply_retry,
+    [OP_QUEUE] = apply_queue,
+    [OP_PROJECT] = apply_project,
+    [OP_BEAT] = apply_beat,
+    [OP_RESERVE] = apply_reserve,
+    [OP_RELEASE] = apply_release,
+    [OP_RENEW] = apply_renew,
 };
 
 /* ---- the rows of a pile ---- */
@@ -145,10 +139,10 @@ int pile_run(struct tx *tx, struct command **commands, size_t count)
         r = load_rows(tx, commands, count);
     for (size_t i = 0; i < count && r == 0; i++) {
         struct command *c = commands[i];
-        if (!ops[c->op].apply)
+        if (!ops[c->op])
             continue;
         c->error = (struct error){ 0 };
-        c->result = ops[c->op].apply(tx, c);
+        c->result = ops[c->op](tx, c);
         r = tx->store->failed;
     }
     if (r == 0)
@@ -318,7 +312,9 @@ static int apply_with_patience(struct engine *engine, struct command **commands,
         r = apply_once(engine, commands, count);
         if (r == -HF_UNKNOWN)
             r = resolve_unknown(engine);
-        if (r != -HF_UNAVAILABLE || reconnect(engine) < 0)
+        if (r == -HF_LATE)
+            r = engine_reborn(engine) < 0 ? -HF_UNAVAILABLE : -HF_BUSY;
+        else if (r != -HF_UNAVAILABLE || reconnect(engine) < 0)
             break;
     }
     return r;
@@ -336,10 +332,10 @@ static void fail_all(struct engine *engine, struct command **commands, size_t co
                 ? error_set(&c->error, r, NULL,
                             "The connection was lost during COMMIT: it is not known whether "
                             "this %s was done. Look before you repeat it.",
-                            ops[c->op].name)
+                            op_name(c->op))
                 : error_set(&c->error, r, NULL,
                             "The store cannot take this %s now: %s. Nothing was changed.",
-                            ops[c->op].name,
+                            op_name(c->op),
                             engine->broken ? "its disk failed, and it must be opened again"
                                            : db_error(engine->store->db));
     }
@@ -389,10 +385,4 @@ int64_t engine_duty(struct engine *engine, int64_t (*work)(struct tx *tx, void *
     if (r == -HF_UNKNOWN)
         r = resolve_unknown(engine);
     return r < 0 ? r : done;
-}
-
-const char *op_name(enum op op)
-{
-    assert(op >= 0 && op < OPS);
-    return ops[op].name;
 }

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * notes.c -- this node's own runs, and what a transaction changes about them.
+ *
+ * A claim takes a slot and a finish frees one.  Both happen inside a
+ * transaction that may still roll back, and the claims at the end of a pile
+ * must already see the slots its finishes freed.  So changes are noted: they
+ * count at once, are published with the commit, and are taken back otherwise. */
+#include "engine/engine.h"
+
+struct local_run *local_run_find(struct engine *engine, int64_t job_id)
+{
+    for (size_t i = 0; i < engine->run_count; i++)
+        if (engine->runs[i].job_id == job_id)
+            return &engine->runs[i];
+    return NULL;
+}
+
+/* Room for one more in a growing array; NULL without memory. */
+static void *grow(void *array, size_t count, size_t *capacity, size_t size)
+{
+    if (count < *capacity)
+        return array;
+    size_t more = *capacity ? 2 * *capacity : 16;
+    void *grown = realloc(array, more * size);
+    if (grown)
+        *capacity = more;
+    return grown;
+}
+
+static struct dispatch_queue *entry_of(struct engine *engine, int64_t queue_id)
+{
+    struct queue_entry *queue = store_queue_by_id(engine->store, queue_id);
+    int64_t slots = queue && queue->queue.slots >= 0 ? queue->queue.slots
+                                                     : engine->settings.slots;
+    return dispatch_queue(&engine->dispatch, queue_id, slots);
+}
+
+static bool is_old(const struct engine *engine, const struct job *job)
+{
+    return job->position < engine->dispatch.started_at;
+}
+
+static struct slice keep(struct engine *engine, struct slice text)
+{
+    return arena_dup(&engine->pending_arena, text);
+}
+
+void note_started(struct engine *engine, const struct started *run)
+{
+    void *grown = grow(engine->fresh, engine->fresh_count, &engine->fresh_capacity,
+                       sizeof(*engine->fresh));
+    /* Publishing must not fail: have the room before the commit. */
+    if (grown) {
+        engine->fresh = grown;
+        size_t want = engine->run_count + engine->fresh_count + 1;
+        grown = engine->runs;
+        while (grown && engine->run_capacity < want)
+            grown = grow(engine->runs, engine->run_capacity, &engine->run_capacity,
+                         sizeof(*engine->runs));
+        if (!grown && engine->run_capacity == 0)
+            grown = grow(NULL, 0, &engine->run_capacity, sizeof(*engine->runs));
+    }
+    struct dispatch_queue *queue = entry_of(engine, run->job.queue_id);
+    if (!grown || !queue) {
+        store_fail(engine->store, -HF_NOMEM);
+        return;
+    }
+    engine->runs = grown;
+    struct started copy = *run;
+    copy.job.kind = keep(engine, run->job.kind);
+    copy.job.payload = keep(engine, run->job.payload);
+    copy.job.metadata = keep(engine, run->job.metadata);
+    copy.job.unique_key = keep(engine, run->job.unique_key);
+    copy.job.external_id = keep(engine, run->job.external_id);
+    copy.job.retry_delays = copy.job.concurrency_key = copy.job.cancel_reason =
+        (struct slice){ 0 };
+    if (engine->pending_arena.failed) {
+        store_fail(engine->store, -HF_NOMEM);
+        return;
+    }
+    engine->fresh[engine->fresh_count++] = copy;
+    dispatch_started(&engine->dispatch, queue, is_old(engine, &run->job),
+                     run->job.lane == LANE_RECOVERED);
+}
+
+static void add_note(struct engine *engine, int64_t job_id, int type)
+{
+    struct note *grown = grow(engine->notes, engine->note_count, &engine->note_capacity,
+                              sizeof(*engine->notes));
+    if (!grown) {
+        store_fail(engine->store, -HF_NOMEM);
+        return;
+    }
+    engine->notes = grown;
+    engine->notes[engine->note_count++] = (struct note){ job_id, type };
+}
+
+void note_ended(struct engine *engine, int64_t job_id)
+{
+    struct local_run *run = local_run_find(engine, job_id);
+    if (!run)
+        return;
+    struct dispatch_queue *queue = entry_of(engine, run->queue_id);
+    if (!queue) {
+        store_fail(engine->store, -HF_NOMEM);
+        return;
+    }
+    dispatch_ended(queue, run->lane == LANE_RECOVERED);
+    queue->hint = true; /* a slot is free */
+    add_note(engine, job_id, NOTE_ENDED);
+}
+
+void note_stop(struct engine *engine, int64_t job_id, int type)
+{
+    assert(type != NOTE_ENDED);
+    if (local_run_find(engine, job_id))
+        add_note(engine, job_id, type);
+}
+
+size_t local_busy(const struct engine *engine)
+{
+    size_t busy = engine->run_count + engine->fresh_count;
+    for (size_t i = 0; i < engine->note_count; i++)
+        busy -= engine->notes[i].type == NOTE_ENDED;
+    return busy;
+}
+
+static void forget(struct engine *engine)
+{
+    engine->fresh_count = 0;
+    engine->note_count = 0;
+    arena_reset(&engine->pending_arena);
+}
+
+void notes_publish(struct engine *engine)
+{
+    for (size_t i = 0; i < engine->note_count; i++) {
+        struct note note = engine->notes[i];
+        struct local_run *run = local_run_find(engine, note.job_id);
+        if (!run)
+            continue;
+        if (note.type == NOTE_ENDED) {
+            *run = engine->runs[--engine->run_count];
+        } else if (!run->stop_told) {
+            run->stop_told = true;
+            if (engine->hooks.stop_run)
+                engine->hooks.stop_run(engine->hooks.arg, note.job_id, note.type);
+        }
+    }
+    for (size_t i = 0; i < engine->fresh_count; i++) {
+        const struct started *run = &engine->fresh[i];
+        assert(engine->run_count < engine->run_capacity);
+        engine->runs[engine->run_count++] =
+            (struct local_run){ .job_id = run->job.id,
+                                .queue_id = run->job.queue_id,
+                                .deadline_at = run->deadline_at,
+                                .lane = run->job.lane };
+    }
+    if (engine->fresh_count > 0 && engine->hooks.started)
+        engine->hooks.started(engine->hooks.arg, engine->fresh, engine->fresh_count);
+    forget(engine);
+}
+
+void notes_drop(struct engine *engine)
+{
+    for (size_t i = 0; i < engine->note_count; i++) {
+        struct local_run *run = local_run_find(engine, engine->notes[i].job_id);
+        if (!run || engine->notes[i].type != NOTE_ENDED)
+            continue;
+        struct dispatch_queue *queue = dispatch_queue(&engine->dispatch, run->queue_id, 0);
+        assert(queue); /* it was there when the end was noted */
+        queue->busy++;
+        queue->busy_recovered += run->lane == LANE_RECOVERED;
+    }
+    for (size_t i = 0; i < engine->fresh_count; i++) {
+        const struct job *job = &engine->fresh[i].job;
+        struct dispatch_queue *queue = dispatch_queue(&engine->dispatch, job->queue_id, 0);
+        assert(queue);
+        dispatch_ended(queue, job->lane == LANE_RECOVERED);
+        if (is_old(engine, job) && queue->old_started > 0)
+            queue->old_started--;
+    }
+    forget(engine);
+}
