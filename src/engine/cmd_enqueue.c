@@ -136,11 +136,14 @@ static int look_for_key(struct tx *tx, struct command *command, const struct new
         return 1;
     if (r < 0)
         return r;
-    r = settle_conflict(tx, command, in, &old);
+    struct job_row *row = tx_loaded(tx, old.job.id);
+    if (!row)
+        row = &old;
+    r = settle_conflict(tx, command, in, row);
     if (r == 0)
-        *out = (struct enqueued){ .id = old.job.id,
+        *out = (struct enqueued){ .id = row->job.id,
                                   .deduplicated = true,
-                                  .state = old.job.state };
+                                  .state = row->job.state };
     return r;
 }
 

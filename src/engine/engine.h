@@ -172,6 +172,10 @@ struct tx {
 /* The row of a job in this transaction: from the pile's, or loaded; NULL and
  * *ret_code when not (-HF_NOT_FOUND or a failure of the store). */
 struct job_row *tx_job(struct tx *tx, int64_t id, int *ret_code);
+/* Only if the pile has loaded it, else NULL.  Whoever changes a job that was
+ * found in another way must change this one, or a later command of the pile
+ * would decide on what is no longer true. */
+struct job_row *tx_loaded(struct tx *tx, int64_t id);
 
 /* Applies commands inside an open transaction; pile.c. */
 int pile_run(struct tx *tx, struct command **commands, size_t count);

@@ -87,11 +87,16 @@ static int row_by_id(const void *key, const void *row)
     return (x > y) - (x < y);
 }
 
+struct job_row *tx_loaded(struct tx *tx, int64_t id)
+{
+    if (tx->row_count == 0)
+        return NULL;
+    return bsearch(&id, tx->rows, tx->row_count, sizeof(*tx->rows), row_by_id);
+}
+
 struct job_row *tx_job(struct tx *tx, int64_t id, int *ret_code)
 {
-    struct job_row *row = NULL;
-    if (tx->row_count > 0)
-        row = bsearch(&id, tx->rows, tx->row_count, sizeof(*row), row_by_id);
+    struct job_row *row = tx_loaded(tx, id);
     if (row)
         return row;
     size_t count = 0;

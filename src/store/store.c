@@ -246,6 +246,7 @@ void store_rollback(struct store *store)
 
 int store_savepoint(struct store *store)
 {
+    post_counts(store); /* what came before must not be undone with what follows */
     int r = store_flush(store);
     return r < 0 ? r : db_savepoint(store->db);
 }

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * finish.c -- how a job ends other than well, in one place.
+ *
+ * Failing and retrying are one transaction (I4): the run's end, the job's state
+ * with its retry state, the retry itself and the event are posted together.
+ * Workers' reports, the reaper, recoveries and shutdowns all come through
+ * here. */
+#include <stdarg.h>
+
+#include "base/buf.h"
+#include "base/text.h"
+#include "engine/engine.h"
+
+/* ---- events ---- */
+
+enum { EVENT_DATA_BYTES = 16 << 10 };
+
+void tell(struct tx *tx, const struct job *job, const char *type, const char *format, ...)
+{
+    struct buf data;
+    struct slice text = { 0 };
+    va_list args;
+    buf_init(&data, EVENT_DATA_BYTES);
+    buf_byte(&data, '{');
+    va_start(args, format);
+    buf_vprintf(&data, format, args);
+    va_end(args);
+    buf_byte(&data, '}');
+    if (store_fail(tx->store, buf_end(&data, &text)) == 0)
+        store_event(tx->store,
+                    &(struct event){ .type = slice_of(type),
+                                     .project_id = job->project_id,
+                                     .queue_id = job->queue_id,
+                                     .job_id = job->id,
+                                     .recovery_id = tx->recovery_id,
+                                     .data = arena_dup(&tx->store->arena, text) });
+    buf_release(&data);
+}
+
+const char *quoted(struct tx *tx, struct slice text)
+{
+    struct buf out;
+    struct slice json = { 0 };
+    if (!text.p)
+        return "null";
+    /* Events are for reading: a long message is in the run's row in full. */
+    text.n = utf8_fit(text, 1000);
+    buf_init(&out, EVENT_DATA_BYTES);
+    buf_json(&out, text);
+    int r = store_fail(tx->store, buf_end(&out, &json));
+    struct slice copy = r == 0 ? arena_dup(&tx->store->arena, json) : (struct slice){ 0 };
+    buf_release(&out);
+    return copy.p ? copy.p : "null";
+}
+
+void tell_ordinary(struct tx *tx, const struct job *job, const char *type)
+{
+    if (tx->engine->settings.event_level == EVENTS_EVERY)
+        tell(tx, job, type, "\"kind\":%s", quoted(tx, job->kind));
+}
+
+/* ---- retries ---- */
+
+int64_t make_retry(struct tx *tx, struct job *failed, const struct retry_decision *how,
+                   int lane)
+{
+    assert(how->retry && job_state_terminal(failed->state));
+    struct job retry = *failed;
+    retry.id = store_id(tx->store);
+    if (retry.id == 0)
+        return 0;
+    retry.retry_of = failed->id;
+    retry.attempt = failed->attempt + 1;
+    retry.retries_left = how->retries_left;
+    retry.crash_count = how->crash_count;
+    retry.created_at = tx->now;
+    retry.run_at = tx->now + how->delay_us;
+    retry.state = how->delay_us > 0 ? JOB_SCHEDULED : JOB_QUEUED;
+    retry.finished_at = retry.expires_at = retry.cancel_at = 0;
+    retry.cancel_reason = (struct slice){ 0 };
+    retry.retry_state = RETRY_NONE;
+    retry.retry_reason = REASON_NONE;
+    retry.lane = lane;
+    retry.recovery_id = tx->recovery_id;
+    store_job_insert(tx->store, &retry); /* same priority and position (I8) */
+    if (retry.state == JOB_QUEUED)
+        hint_queue(tx->engine, retry.queue_id);
+    else if (retry.run_at < tx->engine->next_due)
+        tx->engine->next_due = retry.run_at;
+    tx->engine->totals.retries++;
+    return retry.id;
+}
+
+/* Writes the retry or the reason for none into `job`. */
+static void decide_retry(struct tx *tx, struct job *job, bool was_cancelling,
+                         struct ending *ending)
+{
+    struct retry_decision how = retry_decide(
+        job, &(struct retry_context){
+                 .error_type = ending->error.type,
+                 .was_cancelling = was_cancelling,
+                 .crash_counts = ending->crash_counts,
+                 .recovery_fails =
+                     tx->recovery_id != 0 &&
+                     tx->engine->settings.recovery_action == RECOVERY_FAIL,
+                 .crash_limit = tx->engine->settings.crash_limit,
+                 .retry_after_us = ending->retry_after_us,
+                 .rng = &tx->engine->rng });
+    if (ending->superseded)
+        how = (struct retry_decision){ .reason = REASON_SUPERSEDED };
+    job->retry_state = how.retry ? RETRY_RETRIED : RETRY_FINAL;
+    job->retry_reason = how.retry ? REASON_NONE : how.reason;
+    ending->reason = job->retry_reason;
+    ending->retry_id =
+        how.retry ? make_retry(tx, job, &how, tx->recovery_id ? LANE_RECOVERED : LANE_NORMAL)
+                  : 0;
+}
+
+/* ---- endings ---- */
+
+static void end_run(struct tx *tx, struct job_row *row, int outcome,
+                    const struct job_error *error)
+{
+    struct run *run = &row->run;
+    bool missing = run->job_id == 0;
+    if (!missing && run->finished_at != 0)
+        return; /* the run has its outcome; the job is catching up */
+    run->error = *error;
+    run->outcome = outcome;
+    run->finished_at = tx->now;
+    if (missing) {
+        run->job_id = row->job.id;
+        run->started_at = run->deadline_at = run->attention_at = tx->now;
+        run->executor = EXECUTOR_HANDLER;
+        store_run_insert_failed(tx->store, run);
+    } else {
+        store_run_finish(tx->store, run);
+    }
+}
+
+static void tell_failed(struct tx *tx, const struct job_row *row, const struct ending *e)
+{
+    const struct job_error *error = &row->run.error;
+    int64_t ran = tx->now - row->run.started_at;
+    tell(tx, &row->job, "job.run.failed",
+         "\"kind\":%s,\"attempt\":%d,\"errorType\":\"%s\",\"errorClass\":%s,\"message\":%s,"
+         "\"verdict\":%s%s%s,\"ranForMs\":%lld,\"retry\":\"%lld\",\"final\":\"%s\"",
+         quoted(tx, row->job.kind), row->job.attempt, error_type_name(error->type),
+         quoted(tx, error->class), quoted(tx, error->message), e->verdict ? "\"" : "",
+         e->verdict ? e->verdict : "null", e->verdict ? "\"" : "",
+         (long long)(ran > 0 ? ran / US_PER_MS : 0), (long long)e->retry_id,
+         retry_reason_name(e->reason));
+}
+
+static void end_cancelled(struct tx *tx, struct job_row *row, const struct ending *ending)
+{
+    struct job *job = &row->job;
+    struct job_error error = { .type = ERROR_CANCELLED,
+                               .class = ending->error.class,
+                               .message = job->cancel_reason,
+                               .details = ending->error.details };
+    end_run(tx, row, JOB_CANCELLED, &error);
+    job->state = JOB_CANCELLED;
+    job->finished_at = tx->now;
+    store_job_update(tx->store, job, JOB_CANCELLING);
+    tell(tx, job, "job.cancelled", "\"reason\":%s,\"wasRunning\":true",
+         quoted(tx, job->cancel_reason));
+}
+
+void finish_job(struct tx *tx, struct job_row *row, struct ending *ending)
+{
+    struct job *job = &row->job;
+    int old_state = job->state;
+    struct transition to = transition(old_state, ending->event);
+    assert(to.next == JOB_FAILED || to.next == JOB_CANCELLED);
+
+    note_ended(tx->engine, job->id);
+    hint_queue(tx->engine, job->queue_id);
+    tx->engine->totals.failures++;
+    if (to.next == JOB_CANCELLED) {
+        end_cancelled(tx, row, ending);
+        return;
+    }
+    end_run(tx, row, JOB_FAILED, &ending->error);
+    job->state = JOB_FAILED;
+    job->finished_at = tx->now;
+    decide_retry(tx, job, old_state == JOB_CANCELLING, ending);
+    store_job_update(tx->store, job, old_state);
+    tell_failed(tx, row, ending);
+}
+
+void resolve_pending(struct tx *tx, struct job_row *row, struct ending *ending)
+{
+    struct job *job = &row->job;
+    assert(job->state == JOB_FAILED && job->retry_state == RETRY_PENDING);
+    ending->error = row->run.error;
+    if (ending->error.type == ERROR_NONE)
+        ending->error.type = ERROR_OTHER; /* written by others, without a reason */
+    decide_retry(tx, job, false, ending);
+    store_job_update(tx->store, job, JOB_FAILED);
+    tell(tx, job, "job.retry_resolved",
+         "\"kind\":%s,\"verdict\":%s%s%s,\"retry\":\"%lld\",\"final\":\"%s\"",
+         quoted(tx, job->kind), ending->verdict ? "\"" : "",
+         ending->verdict ? ending->verdict : "null", ending->verdict ? "\"" : "",
+         (long long)ending->retry_id, retry_reason_name(ending->reason));
+}
+
+void cancel_waiting(struct tx *tx, struct job *job, struct slice reason,
+                    const char *event_type)
+{
+    assert(job_state_waiting(job->state));
+    int old_state = job->state;
+    job->state = JOB_CANCELLED;
+    job->finished_at = job->cancel_at = tx->now;
+    job->cancel_reason = reason;
+    store_job_update(tx->store, job, old_state);
+    tell(tx, job, event_type, "\"reason\":%s,\"wasRunning\":false", quoted(tx, reason));
+}
