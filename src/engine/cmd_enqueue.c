@@ -235,29 +235,22 @@ static int enqueue_one(struct tx *tx, struct command *command, const struct new_
     return tx->store->failed;
 }
 
+/* A batch that is refused half way must leave nothing.  Alone behind its
+ * savepoint it is undone; in a pile with others it asks for the second pass,
+ * where it will be alone. */
 static int enqueue_all(struct tx *tx, struct command *c)
 {
     for (size_t i = 0; i < c->enqueue.count; i++) {
         int r = enqueue_one(tx, c, &c->enqueue.jobs[i], &c->enqueue.out[i]);
+        if (r < 0 && i > 0 && tx->store->failed == 0) {
+            if (!tx->alone)
+                return store_fail(tx->store, -HF_CONFLICT);
+            tx->undo = true;
+        }
         if (r < 0)
             return r;
     }
     return 0;
-}
-
-/* A batch that is refused half way must leave nothing: it stands behind a
- * savepoint of its own, if the pile is not behind one already. */
-static int enqueue_batch(struct tx *tx, struct command *c)
-{
-    int r = store_savepoint(tx->store);
-    if (r < 0)
-        return store_fail(tx->store, r);
-    r = enqueue_all(tx, c);
-    if (r < 0 && tx->store->failed == 0)
-        return store_savepoint_undo(tx->store) < 0 ? store_fail(tx->store, -HF_INTERNAL) : r;
-    if (r == 0)
-        r = store_fail(tx->store, store_savepoint_keep(tx->store));
-    return r;
 }
 
 int apply_enqueue(struct tx *tx, struct command *c)
@@ -271,7 +264,7 @@ int apply_enqueue(struct tx *tx, struct command *c)
         if (r != 0)
             return r < 0 ? r : 0;
     }
-    int r = c->enqueue.count == 1 ? enqueue_all(tx, c) : enqueue_batch(tx, c);
+    int r = enqueue_all(tx, c);
     if (r == 0 && c->enqueue.idempotency_key.p)
         r = remember_answer(tx, c, project_id);
     return r;

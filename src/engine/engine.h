@@ -165,6 +165,8 @@ struct tx {
     int64_t recovery_id;      /* 0, or what is done here belongs to it */
     struct job_row *rows;     /* loaded for the pile, sorted by id */
     size_t row_count;
+    bool alone;               /* one command behind a savepoint (second pass) */
+    bool undo;                /* it was refused half way: leave nothing of it */
     struct gate *gates;       /* of the queues that may be claimed from */
     size_t gate_count;
 };

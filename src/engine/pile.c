@@ -229,9 +229,15 @@ static int run_alone(struct tx *tx, struct command **command)
     int r = store_savepoint(tx->store);
     if (r < 0)
         return r;
+    tx->alone = true;
+    tx->undo = false;
     r = pile_run(tx, command, 1);
+    if (r == 0 && tx->undo)
+        return store_savepoint_undo(tx->store);
     if (r == 0)
-        return store_savepoint_keep(tx->store);
+        r = store_savepoint_keep(tx->store);
+    if (r == 0)
+        return 0;
     if (r == -HF_UNAVAILABLE || r == -HF_IO || r == -HF_LATE)
         return r;
     (*command)->result = error_set(&(*command)->error, r, NULL,

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cmd_finish.c -- what workers report: completed, failed, progress.
+ *
+ * Every report is fenced by its run: it must come from the run's owner, and the
+ * run must not be finished.  A late one changes nothing and is refused with a
+ * sentence, but what it brought is kept as an event: the truth cannot be
+ * overwritten, and the evidence is not thrown away. */
+#include "base/limits.h"
+#include "base/text.h"
+#include "engine/engine.h"
+
+static int refuse_late(struct tx *tx, struct command *c, const struct job_row *row,
+                       int64_t owner_id, const char *what, struct slice brought)
+{
+    const struct job *job = &row->job;
+    brought.n = utf8_fit(brought, 4096);
+    tell(tx, job, "run.late_result", "\"report\":\"%s\",\"from\":\"%lld\",\"brought\":%s", what,
+         (long long)owner_id, quoted(tx, brought));
+    tx->engine->totals.late_results++;
+    if (row->run.job_id != 0 && job_state_busy(job->state))
+        return error_set(&c->error, -HF_LATE, NULL,
+                         "Run %lld belongs to another owner; this report changes nothing.",
+                         (long long)job->id);
+    return error_set(&c->error, -HF_LATE, NULL,
+                     "Run %lld is no longer running: its job is %s. This report comes too late "
+                     "and changes nothing; it is kept as an event.",
+                     (long long)job->id, job_state_name(job->state));
+}
+
+static int not_found(struct command *c, int64_t id)
+{
+    return error_set(&c->error, -HF_NOT_FOUND, NULL, "There is no run %lld.", (long long)id);
+}
+
+/* ---- completions, by the set ---- */
+
+static int owner_for(struct tx *tx, int64_t owner_id, struct slice session, int64_t *ret)
+{
+    *ret = owner_id;
+    return owner_id != 0 ? 0 : owner_of_session(tx, session, ret);
+}
+
+/* Explains to one command why its completion was not taken. */
+static int refuse_completion(struct tx *tx, struct command *c, int64_t owner_id)
+{
+    int r = 0;
+    struct job_row *row = tx_job(tx, c->complete.job_id, &r);
+    if (!row)
+        return r == -HF_NOT_FOUND ? not_found(c, c->complete.job_id) : r;
+    return refuse_late(tx, c, row, owner_id, "complete", c->complete.result);
+}
+
+static void accept_completion(struct tx *tx, const struct completion *done)
+{
+    note_ended(tx->engine, done->job_id);
+    hint_queue(tx->engine, done->queue_id);
+    tx->engine->totals.completions++;
+    if (tx->engine->settings.event_level == EVENTS_EVERY)
+        tell(tx,
+             &(struct job){ .id = done->job_id, .queue_id = done->queue_id },
+             "job.run.completed", "\"late\":false");
+}
+
+static int by_job(const void *a, const void *b)
+{
+    int64_t x = ((const struct completion *)a)->job_id;
+    int64_t y = ((const struct completion *)b)->job_id;
+    return (x > y) - (x < y);
+}
+
+int apply_completions(struct tx *tx, struct command **commands, size_t count)
+{
+    struct completion *list = arena_array(&tx->store->arena, struct completion, count);
+    int64_t *owners = arena_array(&tx->store->arena, int64_t, count);
+    size_t n = 0;
+    if (!list || !owners)
+        return store_fail(tx->store, -HF_NOMEM);
+    for (size_t i = 0; i < count; i++) {
+        struct command *c = commands[i];
+        c->error = (struct error){ 0 };
+        c->result = owner_for(tx, c->complete.owner_id, c->complete.session, &owners[i]);
+        if (tx->store->failed)
+            return tx->store->failed;
+        if (c->result == -HF_NOT_FOUND)
+            owners[i] = -1; /* refused below, with the job's own story */
+        list[n++] = (struct completion){ .job_id = c->complete.job_id,
+                                         .owner_id = owners[i],
+                                         .result = c->complete.result };
+    }
+    /* The same run twice in one pile: the first one counts. */
+    qsort(list, n, sizeof(*list), by_job);
+    size_t distinct = 0;
+    for (size_t i = 0; i < n; i++)
+        if (distinct == 0 || list[i].job_id != list[distinct - 1].job_id)
+            list[distinct++] = list[i];
+    if (distinct < n && !tx->alone)
+        return store_fail(tx->store, -HF_CONFLICT); /* one by one, in the second pass */
+
+    int r = store_complete(tx->store, list, distinct);
+    for (size_t i = 0; i < count && r == 0; i++) {
+        struct completion key = { .job_id = commands[i]->complete.job_id };
+        const struct completion *done =
+            bsearch(&key, list, distinct, sizeof(key), by_job);
+        assert(done);
+        if (done->done) {
+            accept_completion(tx, done);
+            commands[i]->result = 0;
+        } else {
+            commands[i]->result = refuse_completion(tx, commands[i], owners[i]);
+            r = tx->store->failed;
+        }
+    }
+    return r;
+}
+
+/* ---- failures ---- */
+
+static enum job_event event_of(int error_type)
+{
+    switch (error_type) {
+    case ERROR_TIMEOUT:
+        return ON_TIMEOUT;
+    case ERROR_INTERRUPTED:
+        return ON_INTERRUPT;
+    case ERROR_CRASH:
+        return ON_CRASH;
+    default:
+        return ON_FAIL;
+    }
+}
+
+/* The row, if the report's owner may still decide about it. */
+static struct job_row *fenced(struct tx *tx, struct command *c, int64_t job_id,
+                              int64_t owner_id, const char *what, struct slice brought,
+                              int *ret)
+{
+    struct job_row *row = tx_job(tx, job_id, ret);
+    if (!row) {
+        if (*ret == -HF_NOT_FOUND)
+            *ret = not_found(c, job_id);
+        return NULL;
+    }
+    if (!job_state_busy(row->job.state) || row->run.job_id == 0 ||
+        row->run.finished_at != 0 || row->run.owner_id != owner_id) {
+        *ret = refuse_late(tx, c, row, owner_id, what, brought);
+        return NULL;
+    }
+    return row;
+}
+
+int apply_fail(struct tx *tx, struct command *c)
+{
+    int64_t owner_id = 0;
+    int r = owner_for(tx, c->fail.owner_id, c->fail.session, &owner_id);
+    if (r < 0 && r != -HF_NOT_FOUND)
+        return r;
+    struct job_row *row = fenced(tx, c, c->fail.job_id, owner_id, "fail",
+                                 c->fail.error.message, &r);
+    if (!row)
+        return r;
+    struct ending ending = {
+        .event = event_of(c->fail.error.type),
+        .error = c->fail.error,
+        .retry_after_us = c->fail.retry_after_us,
+        .crash_counts = c->fail.error.type == ERROR_CRASH,
+    };
+    finish_job(tx, row, &ending);
+    c->fail.out_retry_id = ending.retry_id;
+    c->fail.out_state = row->job.state;
+    return tx->store->failed;
+}
+
+int apply_progress(struct tx *tx, struct command *c)
+{
+    int64_t owner_id = 0;
+    int r = owner_for(tx, c->progress.owner_id, c->progress.session, &owner_id);
+    if (r < 0 && r != -HF_NOT_FOUND)
+        return r;
+    struct job_row *row = tx_job(tx, c->progress.job_id, &r);
+    if (!row)
+        return r == -HF_NOT_FOUND ? not_found(c, c->progress.job_id) : r;
+    struct run *run = &row->run;
+    if (!job_state_busy(row->job.state) || run->finished_at != 0 ||
+        run->owner_id != owner_id)
+        return error_set(&c->error, -HF_LATE, NULL,
+                         "Run %lld is no longer yours: its job is %s. Stop working on it.",
+                         (long long)row->job.id, job_state_name(row->job.state));
+    if (c->progress.percent >= 0)
+        run->percent = c->progress.percent;
+    if (c->progress.text.p)
+        run->progress = c->progress.text;
+    store_post(tx->store, SQL_RUN_PROGRESS,
+               (struct db_value[]){ db_int(row->job.id), db_int(run->percent),
+                                    db_text(run->progress) });
+    c->progress.out_cancelled = row->job.state == JOB_CANCELLING;
+    return 0;
+}
