@@ -395,9 +395,14 @@ static bool selected(const struct test *test, int argc, char **argv)
  * paid once.  A test file that changes its process for good is marked `apart`. */
 static void run_together(void)
 {
+    char base[sizeof(current_dir)];
+    memcpy(base, current_dir, sizeof(base));
     together = true;
     for (struct test *volatile test = first; test; test = test->next) {
         current_name = test->name;
+        int n = snprintf(current_dir, sizeof(current_dir), "%s/%s", base, test->name);
+        if (n >= (int)sizeof(current_dir) || mkdir(current_dir, 0700) != 0)
+            fail("no folder for %s", test->name);
         if (setjmp(after_skip) == 0)
             test->body();
     }
