@@ -63,14 +63,17 @@ struct dispatch_queue *dispatch_queue(struct dispatch *dispatch, int64_t queue_i
                                       int64_t slots)
 {
     size_t place = find_place(dispatch, queue_id);
-    if (place < dispatch->count && dispatch->queues[place].queue_id == queue_id)
+    if (place < dispatch->count && dispatch->queues[place].queue_id == queue_id) {
+        if (slots >= 0)
+            dispatch->queues[place].slots = slots;
         return &dispatch->queues[place];
+    }
     if (!make_room(dispatch))
         return NULL;
     struct dispatch_queue *queue = &dispatch->queues[place];
     memmove(queue + 1, queue, (dispatch->count - place) * sizeof(*queue));
     dispatch->count++;
-    *queue = (struct dispatch_queue){ .queue_id = queue_id, .slots = slots };
+    *queue = (struct dispatch_queue){ .queue_id = queue_id, .slots = not_negative(slots) };
     return queue;
 }
 

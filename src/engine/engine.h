@@ -100,6 +100,7 @@ struct engine {
 
     /* dispatch */
     struct dispatch dispatch;
+    bool kinds_differ;     /* other nodes execute kinds that we do not */
     size_t capacity;       /* how many runs this node's executors take at once */
     struct local_run *runs;
     size_t run_count, run_capacity;
@@ -266,6 +267,10 @@ enum { NOTE_ENDED = 0 };
 
 /* Which owner a command speaks for: 0 and *ret, or the refusal. */
 int owner_of_session(struct tx *tx, struct slice session, int64_t *ret);
+
+/* The same, and makes the owner when it is new, or was judged dead: whoever
+ * comes back is a new owner. */
+int ensure_session(struct tx *tx, struct slice session, struct slice name, int64_t *ret);
 
 /* A claim or a finish of somebody may have made work ready here. */
 void hint_queue(struct engine *engine, int64_t queue_id);

@@ -264,18 +264,17 @@ int store_claim(struct store *store, const struct claim *claim, struct job **ret
                 size_t *ret_count)
 {
     assert(claim->limit > 0 && claim->limit <= LIMIT_CLAIM_JOBS);
-    struct db_value values[7] = { db_int(claim->queue_id), db_int(claim->class),
-                                  db_int(claim->lane), db_int((int64_t)claim->limit) };
-    enum sql sql = SQL_CLAIM;
-    if (claim->priority > 0) {
-        sql = SQL_CLAIM_SLICE;
-        values[4] = db_int(claim->priority);
-        values[5] = db_int(claim->from_position);
-        values[6] = db_int(claim->to_position);
-    } else if (claim->only_kinds_of > 0) {
-        sql = SQL_CLAIM_KINDS;
-        values[4] = db_int(claim->only_kinds_of);
-    }
+    struct db_value values[] = { db_int(claim->queue_id),
+                                 db_int(claim->class),
+                                 db_int(claim->lane),
+                                 db_int((int64_t)claim->limit),
+                                 db_int(claim->only_kinds_of),
+                                 db_int(claim->priority),
+                                 db_int(claim->from_position),
+                                 db_int(claim->to_position) };
+    enum sql sql = claim->priority > 0        ? SQL_CLAIM_SLICE
+                   : claim->only_kinds_of > 0 ? SQL_CLAIM_KINDS
+                                              : SQL_CLAIM;
     return read_claimed(store, sql, values, claim->limit, ret, ret_count);
 }
 

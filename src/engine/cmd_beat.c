@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cmd_beat.c -- remote workers: who they are, that they live, what they work on.
+ *
+ * A session is one process of a worker.  Its beat renews one lease, for all its
+ * runs.  It also says what it works on: a run it has not named twice in a row
+ * was lost by it (its thread died, its answer never came), and fails as a
+ * crash long before its deadline. */
+#include "base/limits.h"
+#include "engine/engine.h"
+
+enum { MISSED_BEATS_MAX = 2 };
+
+int owner_of_session(struct tx *tx, struct slice session, int64_t *ret)
+{
+    struct owner owner;
+    if (!session.p)
+        return -HF_NOT_FOUND;
+    int r = store_owner_by_session(tx->store, session, &tx->store->arena, &owner);
+    if (r < 0)
+        return r;
+    if (owner.state != OWNER_ALIVE)
+        return -HF_NOT_FOUND;
+    *ret = owner.id;
+    return 0;
+}
+
+static int register_session(struct tx *tx, struct slice session, struct slice name,
+                            int64_t *ret)
+{
+    struct owner owner = { .id = store_id(tx->store),
+                           .type = OWNER_REMOTE,
+                           .name = name.p ? name : session,
+                           .session = session,
+                           .lease_until = tx->now + tx->engine->settings.lease_us };
+    bool inserted = false;
+    if (owner.id == 0)
+        return tx->store->failed;
+    int r = store_owner_insert(tx->store, &owner, &inserted);
+    if (r < 0)
+        return r;
+    if (!inserted) /* another node was quicker: its row counts, in the second pass */
+        return store_fail(tx->store, -HF_CONFLICT);
+    *ret = owner.id;
+    return 0;
+}
+
+int ensure_session(struct tx *tx, struct slice session, struct slice name, int64_t *ret)
+{
+    struct owner owner;
+    assert(session.p);
+    int r = store_owner_by_session(tx->store, session, &tx->store->arena, &owner);
+    if (r == 0 && owner.state == OWNER_ALIVE) {
+        *ret = owner.id;
+        return 0;
+    }
+    if (r == 0) {
+        /* Judged dead, and here again: its old runs stay resolved. */
+        int64_t n = db_run(tx->store->db, SQL_OWNER_FREE_SESSION,
+                           (struct db_value[]){ db_int(owner.id) }, 1);
+        r = n < 0 ? store_fail(tx->store, (int)n) : -HF_NOT_FOUND;
+    }
+    return r == -HF_NOT_FOUND ? register_session(tx, session, name, ret) : r;
+}
+
+static bool is_named(const struct command *c, int64_t job_id)
+{
+    for (size_t i = 0; i < c->beat.run_count; i++)
+        if (c->beat.runs[i] == job_id)
+            return true;
+    return false;
+}
+
+static void lose_run(struct tx *tx, struct job_row *row)
+{
+    struct ending ending = {
+        .event = ON_CRASH,
+        .crash_counts = true,
+        .error = { .type = ERROR_CRASH,
+                   .message = SLICE("The worker no longer knows of this run: it was missing "
+                                    "from two beats in a row.") }
+    };
+    finish_job(tx, row, &ending);
+}
+
+static void count_beat(struct tx *tx, struct command *c, struct job_row *row)
+{
+    int missed = is_named(c, row->job.id) ? 0 : row->run.missed_beats + 1;
+    if (missed >= MISSED_BEATS_MAX)
+        lose_run(tx, row);
+    else if (missed != row->run.missed_beats)
+        store_post(tx->store, SQL_RUN_MISSED,
+                   (struct db_value[]){ db_int(row->job.id), db_int(missed) });
+}
+
+/* Goes through the session's open runs: those it lost, those it should stop. */
+static int review_runs(struct tx *tx, struct command *c, int64_t owner_id)
+{
+    struct id_list open;
+    struct job_row *rows = NULL;
+    size_t count = 0;
+    int r = store_open_runs(tx->store, owner_id, 0, LIMIT_BEAT_RUNS, &tx->store->arena, &open);
+    if (r == 0)
+        r = store_jobs_load(tx->store, open.ids, open.count, &rows, &count);
+    if (r < 0)
+        return r;
+    int64_t *cancel = arena_array(&c->arena, int64_t, count + 1);
+    if (!cancel)
+        return store_fail(tx->store, -HF_NOMEM);
+    c->beat.out_cancel = cancel;
+    for (size_t i = 0; i < count; i++) {
+        struct job_row *row = tx_loaded(tx, rows[i].job.id);
+        if (!row)
+            row = &rows[i];
+        if (row->run.finished_at != 0 || !job_state_busy(row->job.state))
+            continue;
+        if (row->job.state == JOB_CANCELLING)
+            cancel[c->beat.out_cancel_count++] = row->job.id;
+        if (c->beat.runs)
+            count_beat(tx, c, row);
+    }
+    return tx->store->failed;
+}
+
+int apply_beat(struct tx *tx, struct command *c)
+{
+    int64_t owner_id = 0;
+    c->beat.out_cancel = NULL;
+    c->beat.out_cancel_count = 0;
+    if (tx->engine->producer)
+        return error_set(&c->error, -HF_INVALID, NULL,
+                         "This handle is a producer; only a scheduler hears beats.");
+    int r = ensure_session(tx, c->beat.session, c->beat.worker, &owner_id);
+    if (r == 0)
+        r = store_owner_beat(tx->store, owner_id, tx->now + tx->engine->settings.lease_us,
+                             &c->beat.out_command);
+    if (r < 0)
+        return r;
+    return review_runs(tx, c, owner_id);
+}

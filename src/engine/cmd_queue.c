@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cmd_queue.c -- settings of queues, pause and resume, projects. */
+#include <stdio.h>
+
+#include "base/limits.h"
+#include "engine/engine.h"
+
+/* A setting the configuration file names belongs to it: fixed is a list of
+ * names with commas around each. */
+static bool is_fixed(const struct queue *q, const char *name)
+{
+    char needle[48];
+    snprintf(needle, sizeof(needle), ",%s,", name);
+    return strstr(q->fixed, needle) != NULL;
+}
+
+static void fix(struct queue *q, const char *name)
+{
+    size_t n = strlen(q->fixed);
+    if (!is_fixed(q, name) && n + strlen(name) + 3 < sizeof(q->fixed))
+        snprintf(q->fixed + n, sizeof(q->fixed) - n, n ? "%s," : ",%s,", name);
+}
+
+struct queue_setting {
+    const char *name;  /* in the configuration */
+    const char *field; /* in the API */
+    int64_t asked, least, most;
+    int64_t *to;
+};
+
+static int set_one(struct command *c, struct queue *q, const struct queue_setting *s)
+{
+    if (s->asked == INT64_MIN)
+        return 0;
+    if (is_fixed(q, s->name) && !c->queue.fix && s->asked != *s->to)
+        return error_set(&c->error, -HF_CONFLICT, s->field,
+                         "%s of queue %s is set in the configuration file; change it there.",
+                         s->field, q->name);
+    if (s->asked < s->least || s->asked > s->most)
+        return error_set(&c->error, -HF_INVALID, s->field,
+                         "%s is %lld; it must be between %lld and %lld.", s->field,
+                         (long long)s->asked, (long long)s->least, (long long)s->most);
+    *s->to = s->asked;
+    if (c->queue.fix)
+        fix(q, s->name);
+    return 0;
+}
+
+static int set_delays(struct command *c, struct queue *q)
+{
+    struct slice delays = c->queue.retry_delays;
+    if (!delays.p)
+        return 0;
+    if (is_fixed(q, "retry_delays_seconds") && !c->queue.fix)
+        return error_set(&c->error, -HF_CONFLICT, "retryDelaysSeconds",
+                         "retryDelaysSeconds of queue %s is set in the configuration file; "
+                         "change it there.",
+                         q->name);
+    int r = delays.n ? retry_policy_check(delays, &c->error) : 0;
+    if (r < 0 || delays.n >= sizeof(q->retry_delays))
+        return r < 0 ? r
+                     : error_set(&c->error, -HF_TOO_LARGE, "retryDelaysSeconds",
+                                 "retryDelaysSeconds is too long.");
+    memcpy(q->retry_delays, delays.p, delays.n);
+    q->retry_delays[delays.n] = '\0';
+    if (c->queue.fix)
+        fix(q, "retry_delays_seconds");
+    return 0;
+}
+
+static int set_all(struct command *c, struct queue *q)
+{
+    int64_t on_crash = q->on_crash;
+    struct queue_setting settings[] = {
+        { "slots", "slots", c->queue.slots, -1, 10000, &q->slots },
+        { "concurrency", "concurrency", c->queue.concurrency, 0, 1000000, &q->concurrency },
+        { "stale_after_ms", "staleAfterMs", c->queue.stale_after_us, -1, 7 * US_PER_DAY,
+          &q->stale_after_us },
+        { "max_retries", "maxRetries", c->queue.max_retries, -1, LIMIT_RETRIES,
+          &q->max_retries },
+        { "max_execution_time_ms", "maxExecutionTimeMs", c->queue.max_execution_us, -1,
+          LIMIT_DEADLINE_MS * US_PER_MS, &q->max_execution_us },
+        { "on_crash", "onCrash", c->queue.on_crash, -1, ON_CRASH_FAIL, &on_crash },
+    };
+    for (size_t i = 0; i < array_len(settings); i++) {
+        int r = set_one(c, q, &settings[i]);
+        if (r < 0)
+            return r;
+    }
+    q->on_crash = (int)on_crash;
+    return set_delays(c, q);
+}
+
+static void set_pause(struct tx *tx, struct command *c, struct queue *q)
+{
+    bool pause = c->queue.pause == 1;
+    if (c->queue.pause < 0 || pause == q->paused)
+        return;
+    q->paused = pause;
+    q->paused_at = pause ? tx->now : 0;
+    size_t n = pause && c->queue.reason.p ? c->queue.reason.n : 0;
+    if (n >= sizeof(q->paused_reason))
+        n = sizeof(q->paused_reason) - 1;
+    if (n > 0)
+        memcpy(q->paused_reason, c->queue.reason.p, n);
+    q->paused_reason[n] = '\0';
+    tell(tx, &(struct job){ .queue_id = q->id }, pause ? "queue.paused" : "queue.resumed",
+         "\"queue\":\"%s\",\"reason\":%s", q->name, quoted(tx, c->queue.reason));
+}
+
+int apply_queue(struct tx *tx, struct command *c)
+{
+    struct queue_entry *entry = NULL;
+    int r = store_queue(tx->store, c->queue.name, true, &entry);
+    if (r < 0)
+        return r;
+    struct queue changed = entry->queue; /* all of it, or nothing */
+    r = set_all(c, &changed);
+    if (r < 0)
+        return r;
+    set_pause(tx, c, &changed);
+    entry->queue = changed;
+    /* Who claims must see a pause or a limit at once: pass its gate alone. */
+    struct gate gate = { .queue_id = changed.id, .exclusive = true };
+    r = store_gates(tx->store, &gate, 1);
+    if (r == 0)
+        r = store_queue_update(tx->store, entry);
+    c->queue.out = changed;
+    hint_queue(tx->engine, changed.id);
+    return r;
+}
+
+int apply_project(struct tx *tx, struct command *c)
+{
+    int r = store_project_create(tx->store, c->project.name, &c->project.out_id);
+    if (r == -HF_CONFLICT)
+        return error_set(&c->error, r, "name", "There is a project \"%.*s\" already.",
+                         (int)c->project.name.n, c->project.name.p);
+    return r;
+}
