@@ -102,6 +102,7 @@ enum {
  * the fsync is no longer what they wait for. */
 enum {
     LIMIT_COMMANDS = 65536,
+    LIMIT_COMMANDS_BYTES = 256 << 20, /* a few batches; or jobs of 4 KiB in full number */
     LIMIT_PILE_COMMANDS = 4096,
     LIMIT_BATCH_JOBS = 10000,
     LIMIT_CLAIM_JOBS = 1000,
