@@ -264,6 +264,7 @@ static int resolve_row(struct tx *tx, struct recovery *rec, struct bench *bench,
             return tx->store->failed ? tx->store->failed : -HF_NOMEM;
     }
     struct recovery_item item = { .job_id = row->job.id,
+                                  .queue_id = row->job.queue_id,
                                   .previous_state = row->job.state,
                                   .verdict = verdict_of(row, owner),
                                   .ran_us = ran_for(row, owner, tx->now) };
@@ -337,6 +338,7 @@ static int64_t pending_chunk(struct tx *tx, void *arg)
         if (r < 0)
             break;
         struct recovery_item item = { .job_id = rows[i].job.id,
+                                      .queue_id = rows[i].job.queue_id,
                                       .previous_state = JOB_FAILED,
                                       .verdict = VERDICT_PENDING,
                                       .ran_us = ran_for(&rows[i], NULL, tx->now) };
@@ -529,6 +531,7 @@ int recovery_dry_run(struct store *store, const struct host *host, int64_t now,
                 break;
             }
             struct recovery_item item = { .job_id = row.job.id,
+                                          .queue_id = row.job.queue_id,
                                           .previous_state = row.job.state,
                                           .verdict = verdict_of(&row, owner),
                                           .ran_us = ran_for(&row, owner, now) };

@@ -48,7 +48,7 @@ struct recovery_counts {
 
 /* What happened to one job; also a line of the dry run. */
 struct recovery_item {
-    int64_t job_id, ran_us, retry_id; /* ran_us -1: unknown */
+    int64_t job_id, queue_id, ran_us, retry_id; /* ran_us -1: unknown */
     enum verdict verdict;
     int previous_state;
     char kind[101];

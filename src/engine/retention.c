@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * retention.c -- forgets what the operator's policy names, and counts it (I10).
+ *
+ * A chain goes as a whole, when its last job is terminal and old enough: each
+ * earlier one ended before the last was made.  The scan walks the jobs in the
+ * order of their ids in small steps behind a cursor, instead of keeping an
+ * index over history that every job would pay for.  A step in which every job
+ * is too young ends the pass. */
+#include "engine/engine.h"
+
+enum { PRUNE_SCAN_JOBS = 500 };
+
+struct candidate {
+    int64_t id, created_at, finished_at;
+    int state, retry_state;
+};
+
+static bool prunable(const struct tx *tx, const struct candidate *job)
+{
+    const struct settings *s = &tx->engine->settings;
+    int64_t keep = job->state == JOB_COMPLETED ? s->retention_completed_us
+                                               : s->retention_failed_us;
+    /* Only the last of a chain decides; a pending retry is still to come. */
+    return job_state_terminal(job->state) && keep > 0 && job->retry_state != RETRY_RETRIED &&
+           job->retry_state != RETRY_PENDING && job->finished_at <= tx->now - keep;
+}
+
+static bool too_young(const struct tx *tx, const struct candidate *job)
+{
+    const struct settings *s = &tx->engine->settings;
+    int64_t a = s->retention_completed_us, b = s->retention_failed_us;
+    int64_t keep = a > 0 && (b == 0 || a < b) ? a : b;
+    return job->created_at > tx->now - keep;
+}
+
+/* Removes a job and all before it in its chain.  Returns how many. */
+static int64_t prune_chain(struct tx *tx, int64_t tail)
+{
+    struct store *store = tx->store;
+    int64_t n = 0, root = 0;
+    for (int64_t id = tail; id != 0;) {
+        struct job_row row;
+        int r = store_job_get(store, id, &store->arena, &row);
+        if (r == -HF_NOT_FOUND)
+            break;
+        if (r < 0)
+            return store_fail(store, r);
+        struct db_value value = db_int(id);
+        static const enum sql parts[] = { SQL_PRUNE_RUN, SQL_PRUNE_EVENTS, SQL_PRUNE_JOB };
+        for (size_t i = 0; i < array_len(parts); i++) {
+            r = db_post(store->db, (int)parts[i], &value, 1);
+            if (r < 0)
+                return store_fail(store, r);
+        }
+        store_count(store, row.job.queue_id, (enum counter)(COUNT_ACCEPTED + row.job.state), -1);
+        store_count(store, row.job.queue_id, COUNT_PRUNED, 1);
+        root = row.job.root_id;
+        id = row.job.retry_of;
+        n++;
+    }
+    struct db_value value = db_int(root);
+    int r = root ? db_post(store->db, SQL_PRUNE_PAYLOAD, &value, 1) : 0;
+    return r < 0 ? store_fail(store, r) : n;
+}
+
+static int scan(struct tx *tx, struct candidate *list, size_t *ret_count)
+{
+    struct db_rows rows;
+    size_t n = 0;
+    int r = db_query(tx->store->db, SQL_PRUNE_SCAN,
+                     (struct db_value[]){ db_int(tx->engine->prune_after),
+                                          db_int(PRUNE_SCAN_JOBS) },
+                     1, &rows);
+    while (r >= 0 && (r = db_next(&rows)) > 0)
+        list[n++] = (struct candidate){ .id = db_get_int(&rows, 0),
+                                        .state = (int)db_get_int(&rows, 1),
+                                        .retry_state = (int)db_get_int(&rows, 2),
+                                        .created_at = db_get_int(&rows, 3),
+                                        .finished_at = db_get_int(&rows, 4) };
+    db_done(&rows);
+    *ret_count = n;
+    return r < 0 ? store_fail(tx->store, r) : 0;
+}
+
+static int64_t step(struct tx *tx, void *arg)
+{
+    bool *more = arg;
+    struct candidate *list = arena_array(&tx->store->arena, struct candidate, PRUNE_SCAN_JOBS);
+    size_t count = 0, young = 0;
+    int64_t pruned = 0;
+    int r = list ? scan(tx, list, &count) : store_fail(tx->store, -HF_NOMEM);
+    for (size_t i = 0; i < count && r == 0; i++) {
+        young += too_young(tx, &list[i]);
+        if (!prunable(tx, &list[i]))
+            continue;
+        int64_t n = prune_chain(tx, list[i].id);
+        if (n < 0)
+            return n;
+        pruned += n;
+    }
+    *more = r == 0 && count == PRUNE_SCAN_JOBS && young < count;
+    tx->engine->prune_after = *more ? list[count - 1].id : 0;
+    return r < 0 ? r : pruned;
+}
+
+int64_t retention_step(struct engine *engine)
+{
+    const struct settings *s = &engine->settings;
+    bool more = false;
+    if (s->retention_completed_us == 0 && s->retention_failed_us == 0)
+        return 0;
+    int64_t n = engine_duty(engine, step, &more);
+    if (more)
+        engine->next_prune = engine_now(engine); /* go on soon */
+    return n;
+}
