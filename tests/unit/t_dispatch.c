@@ -264,6 +264,7 @@ TEST(an_allowance_is_never_negative)
     check_int(a.recovered, 0);
     crawl->slots = -1;
     check_int(dispatch_allowance(&d, crawl, T0 + WINDOW).total, 0);
+    check_int(workers(&d, EXTRACT, T0), 0); /* nor does it push others ahead */
 }
 
 TEST(slots_that_are_changed_in_the_window_join_the_rounds)

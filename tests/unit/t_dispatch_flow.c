@@ -145,10 +145,10 @@ TEST(a_lane_with_nothing_leaves_its_turn_to_the_other)
 {
     cleanup(dispatch_release) struct dispatch d = { 0 };
     struct dispatch_queue *queue = only_queue(&d, 1);
-    struct waiting waiting = { .recovered = 5 };
+    struct waiting waiting = { .recovered = 4 };
     int64_t recovered;
 
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 3; i++) {
         check_int(claim(&d, queue, T0, true, &waiting, &recovered), 1);
         check_int(recovered, 1);
         end_all(queue);
