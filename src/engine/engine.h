@@ -110,6 +110,12 @@ struct engine {
     int64_t next_expiry;
     int64_t next_poll, next_beat, next_sweep, next_prune;
     int64_t prune_after;   /* cursor of retention */
+    struct reclass {
+        bool under_way;
+        size_t queue;      /* index of the queue whose ready jobs are looked at */
+        int class;         /* of its two halves */
+        int64_t priority, position, id; /* cursor; priority 0: at the beginning */
+    } reclass;
     int64_t lease_until;   /* ours, PostgreSQL */
     int64_t judge_from;    /* no remote lease or deadline is judged before */
     int64_t tick_wall, tick_mono; /* of the last tick: jumps and suspends */
@@ -277,7 +283,14 @@ void hint_queue(struct engine *engine, int64_t queue_id);
 
 /* reservation.c */
 int64_t reservation_tick(struct tx *tx);
-/* reaper.c: returns how many runs it resolved */
+/* kinds.c: what this node executes is noted in the store, and waiting jobs are
+ * classed anew, chunk by chunk in kinds_step(): 1 more, 0 done, negative. */
+must_check int kinds_register(struct engine *engine, const char *const *kinds, size_t count);
+int kinds_step(struct engine *engine);
+
+/* reaper.c */
+int mark_dead(struct tx *tx, const struct owner *owner, const char *why);
+/* returns how many runs it looked at */
 int64_t reap(struct engine *engine);
 int64_t sweep(struct engine *engine);
 /* retention.c: one small step; returns how many jobs it removed */

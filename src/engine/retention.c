@@ -34,34 +34,49 @@ static bool too_young(const struct tx *tx, const struct candidate *job)
     return job->created_at > tx->now - keep;
 }
 
+/* Removes one job's rows; counts it only if it was still there. */
+static int prune_job(struct tx *tx, const struct job *job)
+{
+    struct store *store = tx->store;
+    struct db_value value = db_int(job->id);
+    int64_t queue_id = 0;
+    int r = db_post(store->db, SQL_PRUNE_RUN, &value, 1);
+    if (r == 0)
+        r = db_post(store->db, SQL_PRUNE_EVENTS, &value, 1);
+    if (r == 0 && job->root_id == job->id)
+        r = db_post(store->db, SQL_PRUNE_PAYLOAD, &value, 1);
+    if (r == 0)
+        r = store_int(store, SQL_PRUNE_JOB, &value, 0, &queue_id);
+    if (r < 0)
+        return store_fail(store, r);
+    if (queue_id != 0) {
+        store_count(store, queue_id, (enum counter)(COUNT_ACCEPTED + job->state), -1);
+        store_count(store, queue_id, COUNT_PRUNED, 1);
+    }
+    return 0;
+}
+
 /* Removes a job and all before it in its chain.  Returns how many. */
 static int64_t prune_chain(struct tx *tx, int64_t tail)
 {
-    struct store *store = tx->store;
-    int64_t n = 0, root = 0;
-    for (int64_t id = tail; id != 0;) {
-        struct job_row row;
-        int r = store_job_get(store, id, &store->arena, &row);
-        if (r == -HF_NOT_FOUND)
-            break;
+    int64_t n = 0;
+    for (int64_t id = tail; id != 0; n++) {
+        struct job_row *row = NULL;
+        size_t count = 0;
+        int r = store_jobs_load(tx->store, &id, 1, &row, &count);
         if (r < 0)
-            return store_fail(store, r);
-        struct db_value value = db_int(id);
-        static const enum sql parts[] = { SQL_PRUNE_RUN, SQL_PRUNE_EVENTS, SQL_PRUNE_JOB };
-        for (size_t i = 0; i < array_len(parts); i++) {
-            r = db_post(store->db, (int)parts[i], &value, 1);
-            if (r < 0)
-                return store_fail(store, r);
-        }
-        store_count(store, row.job.queue_id, (enum counter)(COUNT_ACCEPTED + row.job.state), -1);
-        store_count(store, row.job.queue_id, COUNT_PRUNED, 1);
-        root = row.job.root_id;
-        id = row.job.retry_of;
-        n++;
+            return r;
+        if (count == 0)
+            break;
+        const struct job *job = &row->job;
+        if (id == tail && (!job_state_terminal(job->state) || job->retry_state == RETRY_RETRIED))
+            break; /* retried by hand a moment ago */
+        r = prune_job(tx, job);
+        if (r < 0)
+            return r;
+        id = job->retry_of;
     }
-    struct db_value value = db_int(root);
-    int r = root ? db_post(store->db, SQL_PRUNE_PAYLOAD, &value, 1) : 0;
-    return r < 0 ? store_fail(store, r) : n;
+    return n;
 }
 
 static int scan(struct tx *tx, struct candidate *list, size_t *ret_count)

@@ -116,7 +116,7 @@ struct queue {
     char fixed[256];             /* names of settings the configuration file owns */
 };
 
-enum owner_type { OWNER_NODE = 1, OWNER_REMOTE };
+enum owner_type { OWNER_NODE = 1, OWNER_REMOTE, OWNER_PRODUCER };
 enum owner_state { OWNER_ALIVE = 1, OWNER_STOPPED, OWNER_DEAD };
 
 struct owner {

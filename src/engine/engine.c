@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine.c -- a node's life: opening, being somebody, closing. */
+#include "engine/engine.h"
+
+#include <stdio.h>
+
+#include "engine/recovery.h"
+#include "engine/recovery_report.h"
+
+enum { BUSY_MS = 10000, PENDING_ARENA_BYTES = 1 << 30 };
+
+int64_t engine_now(struct engine *engine)
+{
+    int64_t now = clock_wall_us(engine->clock) + engine->clock_offset;
+    if (now > engine->now_last)
+        engine->now_last = now;
+    return engine->now_last;
+}
+
+void hint_queue(struct engine *engine, int64_t queue_id)
+{
+    if (engine->producer)
+        return;
+    struct queue_entry *entry = store_queue_by_id(engine->store, queue_id);
+    int64_t slots = entry && entry->queue.slots >= 0 ? entry->queue.slots
+                                                     : engine->settings.slots;
+    struct dispatch_queue *queue = dispatch_queue(&engine->dispatch, queue_id, slots);
+    if (!queue)
+        return; /* no memory: the next poll looks at every queue */
+    queue->hint = true;
+    if (engine->hooks.ready)
+        engine->hooks.ready(engine->hooks.arg, queue_id);
+}
+
+void engine_set_capacity(struct engine *engine, size_t capacity)
+{
+    engine->capacity = capacity;
+    engine->next_poll = 0; /* look for work */
+}
+
+/* ---- being somebody ---- */
+
+static void describe_self(const struct engine *engine, const struct engine_options *options,
+                          struct owner *owner, char *name, size_t name_bytes)
+{
+    if (options && options->node_name)
+        snprintf(name, name_bytes, "%s", options->node_name);
+    else
+        snprintf(name, name_bytes, "%s:%lld", engine->host.name, (long long)engine->host.pid);
+    *owner = (struct owner){ .type = engine->producer ? OWNER_PRODUCER : OWNER_NODE,
+                             .name = slice_of(name),
+                             .host = slice_of(engine->host.name),
+                             .boot_id = slice_of(engine->host.boot_id),
+                             .pid = engine->host.pid,
+                             .pid_namespace = engine->host.pid_ns,
+                             .process_start = engine->host.start_ticks };
+    if (options && options->state_dir)
+        owner->state_dir = slice_of(options->state_dir);
+}
+
+/* Nodes that can no longer be alive are marked so, once and for all. */
+static int bury_dead_nodes(struct tx *tx)
+{
+    struct engine *engine = tx->engine;
+    struct owner *owners = NULL;
+    size_t count = 0;
+    int r = store_owners(tx->store, false, &tx->store->arena, &owners, &count);
+    for (size_t i = 0; i < count && r == 0; i++) {
+        if (owners[i].type != OWNER_NODE || owners[i].id == engine->owner_id ||
+            !owner_is_gone(&owners[i], &engine->host, db_engine(tx->store->db), 0))
+            continue;
+        r = mark_dead(tx, &owners[i], "found dead at the start of another");
+    }
+    return r;
+}
+
+static int64_t register_self(struct tx *tx, void *arg)
+{
+    struct engine *engine = tx->engine;
+    struct owner owner;
+    char name[200];
+    bool inserted = false;
+    describe_self(engine, arg, &owner, name, sizeof(name));
+    owner.id = store_id(tx->store);
+    if (owner.id == 0)
+        return tx->store->failed;
+    bool leased = db_engine(tx->store->db) == DB_POSTGRES && !engine->producer;
+    owner.lease_until = leased ? tx->now + engine->settings.lease_us : 0;
+    int r = store_owner_insert(tx->store, &owner, &inserted);
+    if (r < 0)
+        return r;
+    engine->owner_id = owner.id;
+    engine->lease_until = owner.lease_until;
+    tx->store->shard = db_engine(tx->store->db) == DB_POSTGRES ? owner.id : 0;
+    return engine->producer ? 0 : bury_dead_nodes(tx);
+}
+
+/* Before we are somebody there is no row to sign. */
+static int become(struct engine *engine, const struct engine_options *options)
+{
+    engine->owner_id = 0;
+    int64_t r = engine_duty(engine, register_self, (void *)options);
+    if (r < 0)
+        engine->owner_id = 0;
+    return r < 0 ? (int)r : 0;
+}
+
+int engine_reborn(struct engine *engine)
+{
+    log_event(engine->log, LEVEL_ERROR, "node_judged_dead", log_int("owner", engine->owner_id));
+    /* Our runs were given to others: stop them, their results are refused. */
+    for (size_t i = 0; i < engine->run_count; i++) {
+        struct local_run *run = &engine->runs[i];
+        if (engine->hooks.stop_run)
+            engine->hooks.stop_run(engine->hooks.arg, run->job_id, ERROR_CRASH);
+        struct dispatch_queue *queue = dispatch_queue(&engine->dispatch, run->queue_id, -1);
+        if (queue)
+            dispatch_ended(queue, run->lane == LANE_RECOVERED);
+    }
+    engine->run_count = 0;
+    return become(engine, NULL);
+}
+
+/* ---- opening ---- */
+
+static int set_up(struct engine *engine, const struct engine_options *options,
+                  struct error *error)
+{
+    engine->clock = options->clock ? options->clock : &clock_system;
+    engine->log = options->log;
+    engine->hooks = options->hooks;
+    engine->producer = options->producer;
+    engine->next_due = engine->next_expiry = INT64_MAX;
+    arena_init(&engine->pending_arena, 64 << 10, PENDING_ARENA_BYTES);
+    if (options->settings)
+        engine->settings = *options->settings;
+    else
+        settings_default(&engine->settings);
+    int r = settings_check(&engine->settings, error);
+    if (r < 0)
+        return r;
+    if (options->host)
+        engine->host = *options->host;
+    else if ((r = host_identify(&engine->host, error)) < 0)
+        return r;
+    if (options->seed)
+        rng_seed(&engine->rng, options->seed);
+    else if (rng_seed_system(&engine->rng) < 0)
+        rng_seed(&engine->rng, (uint64_t)clock_wall_us(engine->clock));
+    return 0;
+}
+
+static int open_store(struct engine *engine, const struct engine_options *options,
+                      struct error *error)
+{
+    int r = 0;
+    /* The lock first: it is the proof that no other scheduler has the store. */
+    if (!options->producer && db_engine_of(options->url) == DB_SQLITE)
+        r = lockfile_take(options->url, &engine->host, error, &engine->lock);
+    if (r < 0)
+        return r;
+    return store_open(
+        &(struct store_options){ .url = options->url,
+                                 .role = options->producer ? STORE_PRODUCER : STORE_SCHEDULER,
+                                 .busy_ms = options->busy_ms ? options->busy_ms : BUSY_MS,
+                                 .vfs = options->vfs },
+        error, &engine->store);
+}
+
+static int begin_life(struct engine *engine, const struct engine_options *options,
+                      struct error *error)
+{
+    engine->started_at = engine_now(engine);
+    engine->judge_from = engine->started_at + engine->settings.lease_us;
+    bool somebody = !engine->producer || db_engine(engine->store->db) == DB_POSTGRES;
+    int r = somebody ? become(engine, options) : 0;
+    if (r == 0)
+        r = store_queues_reload(engine->store);
+    if (r == 0 && !engine->producer)
+        r = kinds_register(engine, options->kinds, options->kind_count);
+    if (r == 0 && !engine->producer)
+        r = recovery_begin(engine, RECOVERY_START, 0);
+    if (r < 0)
+        return error_set(error, r, NULL, "%s was opened, but cannot be written: %s.",
+                         options->url, db_error(engine->store->db));
+    return 0;
+}
+
+int engine_open(const struct engine_options *options, struct error *error,
+                struct engine **ret)
+{
+    struct engine *engine = new(struct engine);
+    if (!engine)
+        return error_set(error, -HF_NOMEM, NULL, "No memory to open %s.", options->url);
+    int r = set_up(engine, options, error);
+    if (r == 0)
+        r = open_store(engine, options, error);
+    if (r == 0)
+        r = begin_life(engine, options, error);
+    if (r < 0) {
+        engine_abandon(engine);
+        return r;
+    }
+    *ret = engine;
+    return 0;
+}
+
+void engine_workers_may_start(struct engine *engine, const struct recovery_counts *counts)
+{
+    const struct settings *s = &engine->settings;
+    bool found = counts->running_failed + counts->cancelling_failed + counts->adopted +
+                     counts->outcomes + counts->pending_resolved >
+                 0;
+    bool throttled = s->startup_throttle == THROTTLE_ALWAYS ||
+                     (s->startup_throttle == THROTTLE_AUTO && found);
+    for (size_t i = 0; i < engine->store->queue_count; i++)
+        hint_queue(engine, engine->store->queues[i]->queue.id);
+    /* What counts as old is what was there when the store was opened; the
+     * stagger begins now, when workers may start. */
+    dispatch_start(&engine->dispatch, engine_now(engine), throttled, s->startup_window_us,
+                   s->startup_stagger_us, s->startup_burst_limit);
+    engine->ready = true;
+    engine->next_poll = 0;
+}
+
+/* ---- closing ---- */
+
+static int64_t hand_over(struct tx *tx, void *arg)
+{
+    struct engine *engine = tx->engine;
+    (void)arg;
+    /* note_ended() changes nothing in the list before the commit. */
+    for (size_t i = 0; i < engine->run_count; i++) {
+        int r = 0;
+        struct job_row *row = tx_job(tx, engine->runs[i].job_id, &r);
+        if (!row && r != -HF_NOT_FOUND)
+            return r;
+        if (!row || !job_state_busy(row->job.state) || row->run.owner_id != engine->owner_id)
+            continue;
+        struct ending ending = {
+            .event = ON_INTERRUPT,
+            .error = { .type = ERROR_INTERRUPTED,
+                       .message = SLICE("The service was shut down while the job was running; "
+                                        "it is tried again at once.") }
+        };
+        finish_job(tx, row, &ending);
+    }
+    return tx->store->failed;
+}
+
+static int64_t sign_off(struct tx *tx, void *arg)
+{
+    bool ended = false;
+    (void)arg;
+    return store_owner_end(tx->store, tx->engine->owner_id, OWNER_STOPPED, &ended);
+}
+
+static void leave(struct engine *engine)
+{
+    engine->capacity = 0; /* no more claims */
+    if (engine->run_count > 0 && engine_duty(engine, hand_over, NULL) < 0)
+        return; /* as after a crash: the next start recovers */
+    if (engine->owner_id != 0)
+        (void)engine_duty(engine, sign_off, NULL);
+}
+
+void engine_close(struct engine *engine)
+{
+    if (!engine)
+        return;
+    if (engine->store && !engine->broken)
+        leave(engine);
+    engine_abandon(engine);
+}
+
+void engine_abandon(struct engine *engine)
+{
+    if (!engine)
+        return;
+    if (engine->store)
+        store_rollback(engine->store);
+    store_close(engine->store);
+    recovery_free(engine->recovery);
+    dispatch_release(&engine->dispatch);
+    arena_release(&engine->pending_arena);
+    free(engine->runs);
+    free(engine->fresh);
+    free(engine->notes);
+    lockfile_free(engine->lock);
+    free(engine);
+}

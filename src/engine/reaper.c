@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * reaper.c -- no ghost running (I2): owners whose lease ran out, runs over their
+ * deadline, runs that take suspiciously long.
+ *
+ * Nobody is judged too early: not before one full lease after the start or
+ * after the database came back, and after a suspend or a jump of the clock our
+ * own lease is renewed and one more is waited (see duties.c). */
+#include "base/limits.h"
+#include "base/text.h"
+#include "engine/engine.h"
+#include "engine/recovery.h"
+
+enum { REAP_JOBS = 500 };
+
+int mark_dead(struct tx *tx, const struct owner *owner, const char *why)
+{
+    bool ended = false;
+    int r = store_owner_end(tx->store, owner->id, OWNER_DEAD, &ended);
+    if (r < 0 || !ended)
+        return r;
+    store_event(tx->store,
+                &(struct event){ .type = SLICE("owner.died"),
+                                 .owner_id = owner->id,
+                                 .data = slice_of(quoted(tx, slice_of(why))) });
+    log_event(tx->engine->log, LEVEL_WARN, "owner_died", log_int("owner", owner->id),
+              log_slice("name", owner->name), log_text("why", why));
+    tx->engine->totals.reaped_owners++;
+    return 0;
+}
+
+/* ---- deadlines and staleness ---- */
+
+static void warn_stale(struct tx *tx, struct job_row *row)
+{
+    char duration[DURATION_TEXT_BYTES];
+    duration_text(tx->now - row->run.started_at, duration);
+    tell(tx, &row->job, "job.stale", "\"kind\":%s,\"runningFor\":\"%s\"",
+         quoted(tx, row->job.kind), duration);
+    log_event(tx->engine->log, LEVEL_WARN, "job_stale", log_int("job", row->job.id),
+              log_slice("kind", row->job.kind), log_text("running_for", duration),
+              log_int("owner", row->run.owner_id));
+    tx->engine->totals.stale++;
+}
+
+static void time_out(struct tx *tx, struct job_row *row)
+{
+    struct ending ending = {
+        .event = ON_TIMEOUT,
+        .error = { .type = ERROR_TIMEOUT,
+                   .message = SLICE("The run passed its deadline (maxExecutionTimeMs).") }
+    };
+    tx->engine->totals.timeouts++;
+    finish_job(tx, row, &ending);
+}
+
+/* A handler cannot be stopped: it is told, shown as overdue, and fails as a
+ * timeout when it returns. */
+static void tell_overdue(struct tx *tx, struct job_row *row)
+{
+    tell(tx, &row->job, "job.overdue", "\"kind\":%s", quoted(tx, row->job.kind));
+    note_stop(tx->engine, row->job.id, ERROR_TIMEOUT);
+}
+
+static void attend(struct tx *tx, struct job_row *row)
+{
+    struct run *run = &row->run;
+    if (!job_state_busy(row->job.state) || run->finished_at != 0 || run->job_id == 0)
+        return;
+    int64_t again = INT64_MAX;
+    if (run->deadline_at > tx->now) {
+        warn_stale(tx, row);
+        again = run->deadline_at;
+    } else if (run->executor == EXECUTOR_REMOTE) {
+        time_out(tx, row);
+        return;
+    } else {
+        tell_overdue(tx, row);
+    }
+    store_post(tx->store, SQL_RUN_ATTENTION,
+               (struct db_value[]){ db_int(row->job.id), db_int(again) });
+}
+
+struct attention {
+    int64_t owner_id;
+};
+
+static int64_t attend_owner(struct tx *tx, void *arg)
+{
+    struct attention *a = arg;
+    struct id_list due;
+    struct job_row *rows = NULL;
+    size_t count = 0;
+    int r = store_attention(tx->store, a->owner_id, tx->now, REAP_JOBS, &tx->store->arena,
+                            &due);
+    if (r == 0 && due.count > 0)
+        r = store_jobs_load(tx->store, due.ids, due.count, &rows, &count);
+    for (size_t i = 0; i < count && r == 0; i++) {
+        attend(tx, &rows[i]);
+        r = tx->store->failed;
+    }
+    return r < 0 ? r : (int64_t)count;
+}
+
+/* ---- leases ---- */
+
+struct judgement {
+    struct owner *owners;
+    size_t count;
+    struct arena arena;
+};
+
+static int64_t bury(struct tx *tx, void *arg)
+{
+    const struct owner *owner = arg;
+    struct owner now_there;
+    /* Read again inside: it may have beaten meanwhile. */
+    int r = store_owner_get(tx->store, owner->id, &tx->store->arena, &now_there);
+    if (r < 0)
+        return r == -HF_NOT_FOUND ? 0 : r;
+    if (now_there.lease_until > tx->now && now_there.lease_until != owner->lease_until)
+        return 0;
+    return mark_dead(tx, &now_there, "its lease ran out, or its process is gone");
+}
+
+static bool may_judge(struct engine *engine, const struct owner *owner, int64_t now)
+{
+    if (owner->id == engine->owner_id || owner->type == OWNER_PRODUCER)
+        return false;
+    int64_t leases = now >= engine->judge_from ? now : 0;
+    return owner_is_gone(owner, &engine->host, db_engine(engine->store->db), leases);
+}
+
+/* A takeover that somebody began and did not finish, or that is ours to begin. */
+static int take_over(struct engine *engine)
+{
+    int64_t since = engine->settings.recovery_on_startup ? 0 : engine->started_at;
+    int64_t owner_id = 0;
+    if (engine->recovery)
+        return 0;
+    int r = store_int(engine->store, SQL_OWNER_UNRESOLVED,
+                      (struct db_value[]){ db_int(since) }, 0, &owner_id);
+    engine->store->failed = 0; /* outside a transaction nothing is sticky */
+    if (r == 0 && owner_id != 0)
+        r = recovery_begin(engine, RECOVERY_TAKEOVER, owner_id);
+    return r;
+}
+
+static int64_t read_live(struct tx *tx, void *arg)
+{
+    struct judgement *j = arg;
+    return store_owners(tx->store, false, &j->arena, &j->owners, &j->count);
+}
+
+int64_t reap(struct engine *engine)
+{
+    struct judgement j = { 0 };
+    int64_t done = 0, now = engine_now(engine);
+    arena_init(&j.arena, 16 << 10, (size_t)64 << 20);
+    int64_t r = engine_duty(engine, read_live, &j);
+    for (size_t i = 0; i < j.count && r >= 0; i++) {
+        struct owner *owner = &j.owners[i];
+        bool ours = owner->id == engine->owner_id;
+        if (may_judge(engine, owner, now)) {
+            r = engine_duty(engine, bury, owner);
+        } else if (ours || (owner->type == OWNER_REMOTE && now >= engine->judge_from)) {
+            struct attention a = { owner->id };
+            r = engine_duty(engine, attend_owner, &a);
+            done += r > 0 ? r : 0;
+        }
+    }
+    arena_release(&j.arena);
+    if (r >= 0)
+        r = take_over(engine);
+    return r < 0 ? r : done;
+}
+
+int64_t sweep(struct engine *engine)
+{
+    engine->totals.sweeps++;
+    return recovery_begin(engine, RECOVERY_SWEEP, 0);
+}
