@@ -180,7 +180,7 @@ static size_t smaller(int64_t a, int64_t b)
  * as far as the budget goes, fresh ones freely. */
 static int64_t take_throttled(struct taking *t, struct claim claim, int64_t old_budget)
 {
-    int64_t start = t->tx->engine->dispatch.started_at, wanted = (int64_t)claim.limit;
+    int64_t start = t->tx->engine->started_at, wanted = (int64_t)claim.limit;
     int64_t taken = 0;
     for (int p = LIMIT_PRIORITY; p >= LEAST_PRIORITY && taken < wanted; p--)
         for (int fresh = 0; fresh < 2 && taken < wanted; fresh++) {

@@ -38,7 +38,7 @@ struct dispatch {
     size_t count, capacity;
     bool started;
     bool throttled;
-    int64_t started_at; /* workers start then; also the border of old and fresh */
+    int64_t started_at; /* workers start from then on */
     int64_t window_us, stagger_us;
     int64_t burst;
 };

@@ -110,11 +110,11 @@ struct engine {
     int64_t next_expiry;
     int64_t next_poll, next_beat, next_sweep, next_prune;
     int64_t prune_after;   /* cursor of retention */
-    struct reclass {
+    struct reclass {       /* cursor through the ready index, see kinds.c */
         bool under_way;
-        size_t queue;      /* index of the queue whose ready jobs are looked at */
-        int class;         /* of its two halves */
-        int64_t priority, position, id; /* cursor; priority 0: at the beginning */
+        size_t queue;      /* index among the known queues; then the scheduled jobs */
+        int class, lane, priority;
+        int64_t position, id;
     } reclass;
     int64_t lease_until;   /* ours, PostgreSQL */
     int64_t judge_from;    /* no remote lease or deadline is judged before */

@@ -38,7 +38,7 @@ static struct dispatch_queue *entry_of(struct engine *engine, int64_t queue_id)
 
 static bool is_old(const struct engine *engine, const struct job *job)
 {
-    return job->position < engine->dispatch.started_at;
+    return job->position < engine->started_at;
 }
 
 static struct slice keep(struct engine *engine, struct slice text)

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * duties.c -- what time makes due, in the order of its urgency.
+ *
+ *   beat       renew our lease, before we judge anyone else's
+ *   recovery   one chunk, while there is one under way
+ *   classes    one chunk, after the kinds of the nodes changed
+ *   due        scheduled jobs become queued; expired ones are cancelled
+ *   poll       what other processes did: queues, holds, leases, deadlines, work
+ *   sweep      the backstop; retention; old keys
+ *
+ * Each is a transaction of its own that takes a bounded bite, so that commands
+ * wait for one bite at most. */
+#include "base/limits.h"
+#include "engine/engine.h"
+#include "engine/recovery.h"
+
+enum { DUE_JOBS = 500, RESOLVED_OWNER_DAYS = 30 };
+#define PRUNE_INTERVAL_US (60 * US_PER_S)
+#define RETRY_LATER_US (200 * US_PER_MS)
+
+/* ---- clocks ---- */
+
+/* A suspend, a jump of the clock, or a stop of this process: what we believe of
+ * others' leases is old.  Renew ours, and give everyone a full lease. */
+static void guard_clock(struct engine *engine, int64_t now)
+{
+    int64_t wall = clock_wall_us(engine->clock), mono = clock_mono_us(engine->clock);
+    int64_t wall_step = wall - engine->tick_wall, mono_step = mono - engine->tick_mono;
+    int64_t tolerance = engine->settings.lease_us / 3;
+    bool first = engine->tick_wall == 0;
+    engine->tick_wall = wall;
+    engine->tick_mono = mono;
+    if (first || (llabs(wall_step - mono_step) < tolerance && mono_step < tolerance))
+        return;
+    engine->totals.jumps++;
+    engine->next_beat = 0;
+    engine->judge_from = now + engine->settings.lease_us;
+    log_event(engine->log, LEVEL_WARN, "clock_jump",
+              log_int("wall_ms", wall_step / US_PER_MS),
+              log_int("monotonic_ms", mono_step / US_PER_MS));
+}
+
+/* PostgreSQL's clock decides about leases; we estimate it. */
+static int64_t read_clock(struct tx *tx, void *arg)
+{
+    int64_t theirs = 0, ours = clock_wall_us(tx->engine->clock);
+    int r = store_int(tx->store, SQL_DB_NOW, NULL, 0, &theirs);
+    (void)arg;
+    if (r == 0 && theirs != 0)
+        tx->engine->clock_offset = theirs - ours;
+    return r;
+}
+
+/* ---- beat ---- */
+
+static int64_t beat(struct tx *tx, void *arg)
+{
+    struct engine *engine = tx->engine;
+    bool leased = db_engine(tx->store->db) == DB_POSTGRES && !engine->producer;
+    int64_t until = leased ? tx->now + engine->settings.lease_us : 0;
+    int command = 0;
+    (void)arg;
+    int r = store_owner_beat(tx->store, engine->owner_id, until, &command);
+    if (r == 0)
+        engine->lease_until = until;
+    return r;
+}
+
+static void stop_own_runs(struct engine *engine)
+{
+    for (size_t i = 0; i < engine->run_count; i++)
+        if (!engine->runs[i].stop_told) {
+            engine->runs[i].stop_told = true;
+            if (engine->hooks.stop_run)
+                engine->hooks.stop_run(engine->hooks.arg, engine->runs[i].job_id, ERROR_CRASH);
+        }
+}
+
+static int do_beat(struct engine *engine, int64_t now)
+{
+    bool postgres = db_engine(engine->store->db) == DB_POSTGRES;
+    int64_t r = 0;
+    /* On SQLite nobody judges us; the beat is only for "when it stopped". */
+    if (engine->owner_id != 0 && (postgres || engine->run_count > 0))
+        r = engine_duty(engine, beat, NULL);
+    if (r >= 0 && postgres && engine->clock == &clock_system)
+        r = engine_duty(engine, read_clock, NULL);
+    if (r >= 0) {
+        engine->next_beat = now + engine->settings.lease_us / 3;
+        return 0;
+    }
+    if (r == -HF_LATE)
+        return engine_reborn(engine);
+    /* Cannot renew: stop our runs before the lease ends, so that a partition
+     * does not make two executions. */
+    if (postgres && engine->lease_until != 0 &&
+        now >= engine->lease_until - engine->settings.lease_us / 3)
+        stop_own_runs(engine);
+    engine->next_beat = now + RETRY_LATER_US;
+    (void)!db_reconnect(engine->store->db);
+    return (int)r;
+}
+
+/* ---- due and expired ---- */
+
+static int64_t promote(struct tx *tx, void *arg)
+{
+    int64_t *next = arg;
+    int64_t n = store_promote(tx->store, DUE_JOBS);
+    if (n < 0)
+        return n;
+    for (size_t i = 0; i < tx->store->queue_count && n > 0; i++)
+        if (tx->store->queues[i]->delta[COUNT_QUEUED] > 0)
+            hint_queue(tx->engine, tx->store->queues[i]->queue.id);
+    int r = store_int(tx->store, SQL_JOB_NEXT_DUE, NULL, INT64_MAX, next);
+    return r < 0 ? r : n;
+}
+
+static int64_t expire(struct tx *tx, void *arg)
+{
+    int64_t *next = arg;
+    struct id_list due;
+    struct job_row *rows = NULL;
+    size_t count = 0;
+    int r = store_expired(tx->store, tx->now, DUE_JOBS, &tx->store->arena, &due);
+    if (r == 0 && due.count > 0)
+        r = store_jobs_load(tx->store, due.ids, due.count, &rows, &count);
+    for (size_t i = 0; i < count && r == 0; i++) {
+        if (transition(rows[i].job.state, ON_EXPIRE).next == 0)
+            continue;
+        cancel_waiting(tx, &rows[i].job, SLICE("It was not started before its expiresAt."),
+                       "job.cancelled");
+        r = tx->store->failed;
+    }
+    if (r == 0)
+        r = store_flush(tx->store);
+    if (r == 0)
+        r = store_int(tx->store, SQL_JOB_NEXT_EXPIRY, NULL, INT64_MAX, next);
+    return r < 0 ? r : (int64_t)count;
+}
+
+static int do_due(struct engine *engine, int64_t now)
+{
+    int64_t next = INT64_MAX, r = 0;
+    if (engine->next_due <= now) {
+        r = engine_duty(engine, promote, &next);
+        engine->next_due = r < 0 ? now + RETRY_LATER_US : next;
+    }
+    if (r >= 0 && engine->next_expiry <= now) {
+        r = engine_duty(engine, expire, &next);
+        engine->next_expiry = r < 0 ? now + RETRY_LATER_US : next;
+    }
+    return r < 0 ? (int)r : 0;
+}
+
+/* ---- poll ---- */
+
+/* Recovered retries that are waiting: their lane is looked at from now on. */
+static int refresh_lanes(struct tx *tx, int64_t queue_id)
+{
+    for (int class = CLASS_REMOTE; class <= CLASS_NODE; class++) {
+        int64_t waiting = 0;
+        int r = store_int(tx->store, SQL_LANE_PROBE,
+                          (struct db_value[]){ db_int(queue_id), db_int(class),
+                                               db_int(LANE_RECOVERED) },
+                          0, &waiting);
+        struct dispatch_queue *queue = dispatch_queue(&tx->engine->dispatch, queue_id, -1);
+        if (r < 0 || !queue)
+            return r;
+        if (class == CLASS_NODE)
+            queue->lane_recovered = waiting > 0;
+        else
+            queue->remote_lane_recovered = waiting > 0;
+    }
+    return 0;
+}
+
+static int64_t look_around(struct tx *tx, void *arg)
+{
+    struct engine *engine = tx->engine;
+    (void)arg;
+    int r = store_queues_reload(tx->store);
+    for (size_t i = 0; i < tx->store->queue_count && r == 0; i++) {
+        int64_t id = tx->store->queues[i]->queue.id;
+        hint_queue(engine, id); /* another process may have enqueued */
+        r = refresh_lanes(tx, id);
+    }
+    if (r == 0)
+        r = store_int(tx->store, SQL_JOB_NEXT_DUE, NULL, INT64_MAX, &engine->next_due);
+    if (r == 0)
+        r = store_int(tx->store, SQL_JOB_NEXT_EXPIRY, NULL, INT64_MAX, &engine->next_expiry);
+    if (r == 0)
+        r = (int)(reservation_tick(tx) < 0 ? tx->store->failed : 0);
+    return r;
+}
+
+static int do_poll(struct engine *engine, int64_t now)
+{
+    engine->next_poll = now + engine->settings.poll_interval_us;
+    int64_t r = engine_duty(engine, look_around, NULL);
+    if (r >= 0)
+        r = reap(engine);
+    return r < 0 ? (int)r : 0;
+}
+
+/* ---- claims for this node ---- */
+
+static int64_t claim_idle(struct tx *tx, void *arg)
+{
+    (void)arg;
+    int r = open_gates(tx, NULL, 0);
+    return r < 0 ? r : claim_for_node(tx);
+}
+
+static bool wants_work(const struct engine *engine)
+{
+    if (!engine->ready || local_busy(engine) >= engine->capacity)
+        return false;
+    for (size_t i = 0; i < engine->dispatch.count; i++)
+        if (engine->dispatch.queues[i].hint)
+            return true;
+    return false;
+}
+
+/* ---- slow ones ---- */
+
+static int64_t forget_keys(struct tx *tx, void *arg)
+{
+    (void)arg;
+    int64_t n = db_run(tx->store->db, SQL_IDEMPOTENCY_PRUNE,
+                       (struct db_value[]){ db_int(tx->now), db_int(DUE_JOBS) }, 1);
+    if (n >= 0)
+        n = db_run(tx->store->db, SQL_OWNER_PRUNE,
+                   (struct db_value[]){ db_int(tx->now - RESOLVED_OWNER_DAYS * US_PER_DAY),
+                                        db_int(DUE_JOBS) },
+                   1);
+    return n < 0 ? store_fail(tx->store, (int)n) : n;
+}
+
+static int do_slow(struct engine *engine, int64_t now)
+{
+    int64_t r = 0;
+    if (engine->next_sweep == 0)
+        engine->next_sweep = now + engine->settings.cleanup_interval_us;
+    if (engine->next_sweep <= now && !engine->recovery) {
+        engine->next_sweep = now + engine->settings.cleanup_interval_us;
+        r = sweep(engine);
+    }
+    if (r >= 0 && engine->next_prune <= now) {
+        engine->next_prune = now + PRUNE_INTERVAL_US;
+        r = engine_duty(engine, forget_keys, NULL);
+        if (r >= 0)
+            r = retention_step(engine);
+    }
+    return r < 0 ? (int)r : 0;
+}
+
+static int64_t earliest(const struct engine *engine, int64_t now, bool failed)
+{
+    if (failed)
+        return now + RETRY_LATER_US;
+    if (engine->recovery || engine->reclass.under_way)
+        return now;
+    const int64_t times[] = { engine->next_due,   engine->next_expiry, engine->next_poll,
+                              engine->next_beat,  engine->next_sweep,  engine->next_prune,
+                              dispatch_next(&engine->dispatch, now) };
+    int64_t next = INT64_MAX;
+    for (size_t i = 0; i < array_len(times); i++)
+        if (times[i] < next)
+            next = times[i];
+    return next;
+}
+
+int64_t engine_tick(struct engine *engine)
+{
+    int64_t now = engine_now(engine), r = 0;
+    if (engine->broken)
+        return now + US_PER_S;
+    guard_clock(engine, now);
+    if (engine->next_beat <= now)
+        r = do_beat(engine, now);
+    if (engine->producer) /* its beat is all a producer owes */
+        return r < 0 ? now + RETRY_LATER_US : engine->next_beat;
+    if (r >= 0 && engine->recovery)
+        r = recovery_step(engine);
+    else if (r >= 0 && engine->reclass.under_way)
+        r = kinds_step(engine);
+    if (r >= 0)
+        r = do_due(engine, now);
+    if (r >= 0 && engine->next_poll <= now)
+        r = do_poll(engine, now);
+    if (r >= 0)
+        r = do_slow(engine, now);
+    if (r >= 0 && wants_work(engine))
+        r = engine_duty(engine, claim_idle, NULL);
+    if (r < 0)
+        log_event(engine->log, LEVEL_WARN, "duty_failed",
+                  log_text("error", status_of((int)r)->name),
+                  log_text("detail", db_error(engine->store->db)));
+    return earliest(engine, now, r < 0);
+}
