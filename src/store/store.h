@@ -208,6 +208,18 @@ must_check int store_job_get(struct store *store, int64_t id, struct arena *aren
 /* The retry of a job; -HF_NOT_FOUND. */
 must_check int store_job_retry_of(struct store *store, int64_t id, struct arena *arena,
                                   struct job_row *ret);
+/* A page of jobs, newest first; 0 and absent stand for any.  Payloads that are
+ * apart stay there. */
+struct job_filter {
+    int64_t before; /* ids below it; 0: from the newest on */
+    int64_t queue_id;
+    int state;
+    struct slice kind;
+    size_t limit;
+};
+must_check int store_jobs_list(struct store *store, const struct job_filter *filter,
+                               struct arena *arena, struct job_row **ret,
+                               size_t *ret_count);
 must_check int store_payload(struct store *store, struct job *job, struct arena *arena);
 
 /* Takes up to `limit` ready jobs, in order; they are running from then on and
