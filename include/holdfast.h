@@ -1,6 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0
- * holdfast.h -- placeholder: the error codes; the API follows below them. */
+ *
+ * holdfast.h -- a job queue in your own program that survives any crash.
+ *
+ * A JOB is work asked for once: a kind ("send-mail"), a payload (JSON), and how
+ * often to try again.  hf_enqueue() returns when it is on disk; from then on it
+ * is accounted for, whatever crashes.  A HANDLER is your function for one kind;
+ * worker threads of the library call it.  The store is one SQLite file, or a
+ * PostgreSQL database that many processes share.
+ *
+ *   static int greet(struct hf_run *run, void *arg)
+ *   {
+ *       printf("hello, %s\n", run->payload);
+ *       return hf_succeed(run, "{\"said\": \"hello\"}");
+ *   }
+ *   ...
+ *   struct hf_handler handlers[] = { { "greet", greet, NULL } };
+ *   struct hf_options options;
+ *   struct hf_error error;
+ *   struct hf *hf;
+ *
+ *   hf_options_init(&options);
+ *   options.db = "jobs.db";
+ *   options.handlers = handlers;
+ *   options.handler_count = 1;
+ *   if (hf_open(&options, &error, &hf) < 0)
+ *       return complain(error.text);
+ *   hf_enqueue(hf, &(struct hf_new_job){ .kind = "greet", .payload = "\"you\"" },
+ *              &error, NULL);
+ *   hf_run(hf, 4);
+ *   hf_close(hf);
+ *
+ * AT MOST ONE EXECUTION.  A job is executed at most once.  When it fails, or its
+ * process dies under it, it is marked failed and kept, and its RETRY is a new job
+ * with `retry_of` set: a chain of jobs, each with one outcome.  A handler that
+ * was interrupted may have done part of its work: what it does should bear
+ * being done again by the retry.
+ *
+ * ERRORS.  A function that can fail returns 0 or the negative of an HF_ code
+ * below.  Where there is a `struct hf_error *`, it may be NULL, and is filled
+ * when, and only when, the function fails: with one sentence for a person, and
+ * the field to blame if there is one.  Results go to `ret`, the last parameter,
+ * which is untouched on failure.  Misuse (NULL where there must be something, a
+ * closed door) is -HF_INVALID or -HF_CONFLICT, never a crash.  The library does
+ * not print, does not abort over memory, and has no global state.
+ *
+ * THREADS.  Any thread may call any function with an open handle; hf_close()
+ * comes last.  A function WAITS if its contract says so: it may not be called
+ * inside a callback of the library (hf_done, hf_log), where it returns
+ * -HF_INVALID, since it would wait for its own thread.  Handlers run in threads
+ * of their own and may call anything but hf_close() and hf_run().  The library's
+ * threads have all signals blocked.  A child made by fork() may not use the
+ * handle.
+ *
+ * TIMES are microseconds since 1970, UTC (`_us`); durations are milliseconds
+ * (`_ms`).  0 means "not there".  Texts are UTF-8, ended by NUL.
+ *
+ * STRUCTS that you fill are zero where you say nothing, or are filled with
+ * defaults by an init function; `reserved` stays zero, so that they can grow. */
 #pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct sqlite3;
 
 /* Error codes.  Functions return 0 or the negative of one of these. */
 enum hf_status {
@@ -28,3 +95,528 @@ enum hf_status {
     HF_UNKNOWN,     /* the connection broke during COMMIT: done or not done */
     HF_INTERNAL     /* a defect in Holdfast */
 };
+
+/* Why a call failed. */
+struct hf_error {
+    int code;       /* -HF_... */
+    char field[64]; /* "" or the field to blame */
+    char text[512]; /* the sentence */
+};
+
+/* "not-found" and "No such thing"; for any code, also -HF_...; never NULL. */
+const char *hf_status_name(int code);
+const char *hf_status_title(int code);
+
+/* The version of the library, "0.1.0". */
+const char *hf_version(void);
+
+/* ---- words ---- */
+
+enum hf_state {
+    HF_SCHEDULED = 1, /* waits for its time */
+    HF_QUEUED,        /* may be started */
+    HF_RUNNING,
+    HF_CANCELLING, /* running, and asked to stop */
+    HF_COMPLETED,  /* from here on nothing changes the state */
+    HF_FAILED,     /* its retry, if there is one, is another job */
+    HF_CANCELLED
+};
+
+/* Why a job failed. */
+enum hf_failure {
+    HF_FAILURE_NONE = 0,
+    HF_FAILURE_NETWORK,
+    HF_FAILURE_RATE_LIMIT,
+    HF_FAILURE_PARSE,
+    HF_FAILURE_TIMEOUT,     /* past its deadline */
+    HF_FAILURE_CRASH,       /* who executed it died */
+    HF_FAILURE_INTERRUPTED, /* a shutdown: retried at once, uses up nothing */
+    HF_FAILURE_CANCELLED,   /* never retried */
+    HF_FAILURE_PERMANENT,   /* never retried: trying again cannot help */
+    HF_FAILURE_OTHER
+};
+
+/* What became of the retry of a failed job. */
+enum hf_retry_state {
+    HF_RETRY_NONE = 0,
+    HF_RETRY_PENDING, /* to be decided by a recovery */
+    HF_RETRY_RETRIED,
+    HF_RETRY_FINAL /* there is none, and retry_reason says why */
+};
+
+/* The names that the HTTP API and the command line use ("queued", "rate_limit",
+ * "retried", ...); NULL for a number that is none. */
+const char *hf_state_name(int state);
+const char *hf_failure_name(int failure);
+const char *hf_retry_state_name(int retry_state);
+/* The number of a state's name; 0 if it is none. */
+int hf_state_from_name(const char *name);
+
+/* ---- opening and closing ---- */
+
+struct hf;
+struct hf_run;
+
+enum hf_role {
+    /* Executes jobs, recovers after crashes, keeps the times.  One per SQLite
+     * file; any number per PostgreSQL database. */
+    HF_SCHEDULER = 0,
+    /* Makes the store if it is not there; enqueues, looks, cancels and changes.
+     * Beside a scheduler in another process, or without one. */
+    HF_PRODUCER,
+    /* Looks only, and makes nothing. */
+    HF_READER
+};
+
+/* Your function for one kind of job, called in a worker thread; see below. */
+struct hf_handler {
+    const char *kind;
+    int (*handle)(struct hf_run *run, void *arg);
+    void *arg;
+};
+
+enum hf_level { HF_LOG_DEBUG = 0, HF_LOG_INFO, HF_LOG_WARN, HF_LOG_ERROR };
+
+/* One event, as a line without its newline:
+ * 2026-08-01T12:34:56.789Z warn lease_lost job=42 owner="node 3"
+ * Called by threads of the library, one call at a time: be quick, and call
+ * nothing that waits. */
+typedef void hf_log(void *arg, enum hf_level level, const char *line);
+
+enum hf_throttle { HF_THROTTLE_AUTO = 0, HF_THROTTLE_ALWAYS, HF_THROTTLE_NEVER };
+
+/* How to open.  Fill with hf_options_init(), then change what you like.  All of
+ * it is copied by hf_open(). */
+struct hf_options {
+    const char *db; /* a file's path, or postgres://...; required */
+    enum hf_role role;
+    const char *node_name; /* for people; NULL: host name and process id */
+    /* The kinds this process executes.  The store is told at the opening, so
+     * they cannot be added later; hf_start() or hf_run() begins. */
+    const struct hf_handler *handlers;
+    size_t handler_count;
+    hf_log *log; /* NULL: silence */
+    void *log_arg;
+    enum hf_level log_level; /* from here on; HF_LOG_INFO */
+    /* Commands that may wait for their commit at once; beyond that a call is
+     * -HF_BUSY.  65536, which is also the most. */
+    size_t max_pending;
+
+    /* Of a scheduler; the values here are those of hf_options_init(). */
+    int64_t shutdown_grace_ms;       /* 10000: for handlers, at hf_close() */
+    int64_t poll_interval_ms;        /* 1000: how soon others' work is noticed */
+    int64_t lease_ms;                /* 30000: on PostgreSQL, silence that means death */
+    int64_t cleanup_interval_ms;     /* 300000: between two sweeps for ownerless runs */
+    int64_t zombie_run_threshold_ms; /* 3600000: age of a run that a sweep fails */
+    bool recovery_on_startup;        /* true: resolve what a crash left, at once */
+    bool recovery_fails; /* false; true: do not retry crashed jobs, an operator will */
+    enum hf_throttle startup_throttle; /* when to start gently: AUTO, after a crash */
+    int64_t startup_stagger_ms;        /* 1000: between the starts of two workers */
+    int64_t startup_window_ms;         /* 60000: how long the gentle start lasts */
+    int64_t startup_burst_limit;       /* 5: old jobs that each worker adds to it */
+    int crash_limit;                   /* 3: crashes in a row that make a job poison */
+    int64_t claim_batch;               /* 0: as many at once as there are free slots */
+    bool all_events;                   /* false; true: ordinary events are kept too */
+    int retention_completed_days;      /* 0: keep for ever */
+    int retention_failed_days;         /* 0: keep for ever */
+
+    /* What a job gets where neither it nor its queue says otherwise. */
+    int64_t max_payload_bytes; /* 1048576, which is also the most */
+    int64_t slots;             /* 10: jobs of one queue at once, per process */
+    int64_t stale_after_ms;    /* 1800000: then a warning that it still runs */
+    int max_retries;           /* 3 */
+    const char *retry_delays;  /* NULL: "60,300,900", see hf_new_job */
+    int64_t max_execution_ms;  /* 1800000: a run's deadline */
+    uint64_t reserved[16];
+};
+
+void hf_options_init(struct hf_options *options);
+
+/* Opens a store, and makes a new one where there is none (not as a reader).
+ * A scheduler then begins to recover what a crash left, in the background.
+ * Free with hf_close().  Waits for the database.
+ *
+ * Errors, each with its sentence: -HF_INVALID (an option), -HF_LOCKED (another
+ * scheduler has this file open), -HF_FOREIGN (not a Holdfast store), -HF_VERSION,
+ * -HF_READONLY, -HF_CORRUPT, -HF_FULL, -HF_IO, -HF_NOT_FOUND (no such folder; or,
+ * for a reader, no store), -HF_UNAVAILABLE, -HF_NOMEM, -HF_SYSTEM. */
+int hf_open(const struct hf_options *options, struct hf_error *error, struct hf **ret);
+
+/* Closes; NULL is fine.  No other thread may be using the handle, handlers
+ * apart.  Nothing new is started; handlers that are running get
+ * `shutdown_grace_ms` to return.  Those that have not returned by then are told
+ * (hf_cancelled()) and their jobs are handed over: failed as interrupted, with
+ * a retry that is due at once and has used up nothing.  A thread cannot be
+ * killed safely, so hf_close() then still waits until each handler has returned,
+ * and what it returns so late is kept as an event and changes nothing.
+ * Waits.  0, or -HF_INVALID inside a handler or callback: then nothing is done. */
+int hf_close(struct hf *hf);
+
+/* True once this scheduler has resolved what it found at its start, and its
+ * workers may take jobs.  Always true of the other roles. */
+bool hf_ready(struct hf *hf);
+
+/* ---- enqueueing ---- */
+
+enum hf_on_conflict {
+    HF_CONFLICT_RETURN = 0, /* the live job is the answer */
+    HF_CONFLICT_REJECT,     /* -HF_DUPLICATE */
+    HF_CONFLICT_REPLACE     /* a waiting one is cancelled; a running one is the answer */
+};
+
+enum hf_on_crash { HF_CRASH_DEFAULT = 0, HF_CRASH_RETRY, HF_CRASH_FAIL };
+
+enum { HF_NO_RETRIES = -1 };
+
+/* A job to be made.  Zero is the default of everything but the kind:
+ *   struct hf_new_job job = { .kind = "greet", .payload = "{\"to\": \"you\"}" };
+ * Names (kind, project, queue) are made of [A-Za-z0-9._-], 1 to 100 of them. */
+struct hf_new_job {
+    const char *kind;     /* required */
+    const char *project;  /* "default"; others must have been made */
+    const char *queue;    /* "default"; made at its first mention */
+    const char *payload;  /* JSON; null.  Given back byte for byte */
+    size_t payload_bytes; /* 0: up to the NUL */
+    const char *metadata; /* a small JSON object of strings, to find it by */
+    /* One live job per key and project: what happens to a second one is
+     * `on_conflict`. */
+    const char *unique_key;
+    enum hf_on_conflict on_conflict;
+    const char *external_id;     /* your name for it, up to 500 bytes */
+    const char *concurrency_key; /* kept with it, for later */
+    int priority;                /* 9 is first, 1 is last; 5 */
+    int64_t run_at_us;           /* not before; or: */
+    int64_t delay_ms;
+    int64_t expires_at_us; /* cancelled if it was not started by then */
+    int max_retries;       /* 0: the queue's; HF_NO_RETRIES: none */
+    /* Seconds before each retry, the last one repeats: "60,300,900"; or
+     * "exp:BASE:CAP:JITTER", BASE * 2^n seconds, at most CAP, plus up to JITTER
+     * percent.  NULL: the queue's. */
+    const char *retry_delays;
+    int64_t max_execution_ms; /* the run's deadline; 0: the queue's */
+    enum hf_on_crash on_crash;
+    uint64_t reserved[8];
+};
+
+struct hf_enqueued {
+    int64_t id;
+    bool deduplicated; /* it was there before: by its key, or the idempotency key */
+    int state;         /* enum hf_state; 0 if it is not known */
+    uint64_t reserved[4];
+};
+
+/* Makes a job.  Returns when it is on disk.  Waits.  `ret` may be NULL.
+ *
+ * Errors: -HF_INVALID and -HF_TOO_LARGE (a field), -HF_DUPLICATE, -HF_NOT_FOUND
+ * (the project), -HF_BUSY (max_pending), -HF_CLOSED, and those of the store:
+ * -HF_UNAVAILABLE, -HF_FULL, -HF_IO, ...  After -HF_UNKNOWN the job may be there:
+ * enqueue with an idempotency key if you have to know. */
+int hf_enqueue(struct hf *hf, const struct hf_new_job *job, struct hf_error *error,
+               struct hf_enqueued *ret);
+
+/* Makes 1 to 10,000 jobs with 64 MiB of payloads in all, or none of them.  With
+ * an idempotency key (NULL: none), asking again with the same jobs within 24
+ * hours answers with those made the first time; with other jobs it is
+ * -HF_MISMATCH.  Waits.  `ret`, NULL or room for `count`, is in their order. */
+int hf_enqueue_batch(struct hf *hf, const struct hf_new_job *jobs, size_t count,
+                     const char *idempotency_key, struct hf_error *error,
+                     struct hf_enqueued *ret);
+
+/* The answer: `error` is NULL and `jobs` are those made, in order; or `error`
+ * tells and `jobs` is NULL.  Called once, in a thread of the library that
+ * commits for everybody: be quick, and call nothing that waits. */
+typedef void hf_done(void *arg, const struct hf_error *error,
+                     const struct hf_enqueued *jobs, size_t count);
+
+/* The same without waiting: returns 0 when the jobs were accepted for writing,
+ * and calls `done` (which may be NULL) when they are on disk or have failed.
+ * Many calls share one commit: the way to enqueue fast from one thread.  If it
+ * returns an error, `done` is not called.  Everything is copied. */
+int hf_enqueue_async(struct hf *hf, const struct hf_new_job *jobs, size_t count,
+                     const char *idempotency_key, hf_done *done, void *arg,
+                     struct hf_error *error);
+
+/* Makes a job inside your own transaction on your own SQLite connection: it
+ * exists if you commit, and never existed if you roll back.  Needs no handle.
+ *
+ * `db` has the store's file as its main database (attach yours, or keep your
+ * tables in it), in WAL mode, with PRAGMA synchronous=FULL (-HF_INVALID
+ * otherwise, with the sentence that says so).  Begin with BEGIN IMMEDIATE, or a
+ * transaction that has read before may be -HF_BUSY.  After a failure your
+ * transaction stands as it was before the call.  A scheduler notices the job
+ * within its `poll_interval_ms`.  Global defaults are those of
+ * hf_options_init(); a queue's own settings apply. */
+int hf_enqueue_sqlite(struct sqlite3 *db, const struct hf_new_job *job,
+                      struct hf_error *error, struct hf_enqueued *ret);
+
+/* Makes a project, to keep jobs and their unique keys apart.  -HF_CONFLICT if it
+ * is there.  Waits. */
+int hf_create_project(struct hf *hf, const char *name, struct hf_error *error);
+
+/* ---- executing ---- */
+
+/* What a handler is given.  All of it is valid until the handler returns. */
+struct hf_run {
+    struct hf *hf;
+    int64_t job_id;
+    int64_t root_id; /* the first job of the chain: the same over its retries */
+    const char *kind;
+    const char *queue;
+    const char *payload; /* JSON, as it was enqueued */
+    size_t payload_bytes;
+    const char *metadata;    /* NULL if there is none */
+    const char *unique_key;  /* likewise */
+    const char *external_id; /* likewise */
+    int attempt;             /* 1, and one more with each retry */
+    int retries_left;
+    int64_t started_at_us;
+    int64_t deadline_at_us;
+};
+
+/* A handler ends with 0 (completed) or anything else (failed), best through one
+ * of these two.  It may not end its thread or jump out of itself.
+ *
+ *   return hf_succeed(run, "{\"sent\": 3}");
+ *   return hf_fail(run, HF_FAILURE_NETWORK, "timeout", "mx1 does not answer", NULL);
+ */
+
+/* Notes the result, JSON of up to 1 MiB or NULL, and returns 0; -HF_INVALID if
+ * it is not JSON, -HF_TOO_LARGE, -HF_NOMEM. */
+int hf_succeed(struct hf_run *run, const char *result);
+
+/* Notes why it failed, and returns 1.  `type_name` is a word of your own (an
+ * exception's name), `details` is JSON; both may be NULL.  A failure to report a
+ * failure would hide it, so nothing is refused: texts are cut to their limits
+ * (200 bytes, 4096 for the message), bytes that are not UTF-8 become '?', a
+ * failure type that is none becomes HF_FAILURE_OTHER, and details that are not
+ * JSON or exceed 64 KiB are left out.  HF_FAILURE_INTERRUPTED is retried at once
+ * and uses up no retry. */
+int hf_fail(struct hf_run *run, enum hf_failure failure, const char *type_name,
+            const char *message, const char *details);
+
+/* The failed job is not retried sooner than this from now (Retry-After). */
+void hf_retry_after(struct hf_run *run, int64_t delay_ms);
+
+/* Tells how far the work is: `percent` 0 to 100, -1 for unchanged; `text` up to
+ * 500 bytes, NULL for unchanged.  Cheap, and does not wait: the latest report is
+ * written along with whatever else is being committed, and at the latest before
+ * the run's outcome.  0, -HF_INVALID, -HF_TOO_LARGE. */
+int hf_progress(struct hf_run *run, int percent, const char *text);
+
+/* Why a handler should stop. */
+enum hf_stop_reason {
+    HF_STOP_NONE = 0,
+    HF_STOP_CANCELLED, /* somebody cancelled the job */
+    HF_STOP_TIMEOUT,   /* it is over its deadline: it will fail, whatever it returns */
+    HF_STOP_LOST,      /* this process was taken for dead; another has the job */
+    HF_STOP_SHUTDOWN   /* hf_close()'s grace is over; the job was handed over */
+};
+
+/* Not 0 once the handler should stop: it does so by returning, and its outcome
+ * is recorded as the reason has it.  Cheap: ask often.  A handler that does not
+ * ask is not stopped by anything. */
+enum hf_stop_reason hf_cancelled(const struct hf_run *run);
+
+/* True once hf_stop() or hf_close() was called: a handler that works for long
+ * may save its place and return HF_FAILURE_INTERRUPTED before the grace is over. */
+bool hf_stopping(const struct hf_run *run);
+
+/* Starts `threads` worker threads (1 to 1000), which take jobs of this handle's
+ * kinds.  Returns at once.  One start per handle: -HF_CONFLICT for a second one,
+ * for a role other than scheduler, and without handlers. */
+int hf_start(struct hf *hf, int threads);
+
+/* The same, and blocks until hf_stop(); then starts nothing more and waits for
+ * the running handlers, `shutdown_grace_ms` at most.  Waits.  0, or -HF_TIMEOUT
+ * if some have not returned: hf_close() deals with them. */
+int hf_run(struct hf *hf, int threads);
+
+/* No job is started any more by this handle, and hf_run() ends.  Returns at
+ * once.  May be called in a signal handler. */
+void hf_stop(struct hf *hf);
+
+/* ---- changing ---- */
+
+/* Cancels a job: a waiting one at once (*ret is HF_CANCELLED), a running one is
+ * told (HF_CANCELLING).  `reason` may be NULL, as may `ret`.  -HF_NOT_FOUND;
+ * -HF_CONFLICT if it is over, with the retry's id in the sentence if that one is
+ * live.  Waits. */
+int hf_cancel(struct hf *hf, int64_t job_id, const char *reason, struct hf_error *error,
+              int *ret_state);
+
+/* A change of a waiting job; zero is unchanged. */
+struct hf_change {
+    int64_t run_at_us; /* now or in the past: due at once */
+    int priority;
+    const char *queue;
+    uint64_t reserved[4];
+};
+
+/* -HF_NOT_FOUND; -HF_CONFLICT if it is not waiting any more.  Waits. */
+int hf_change(struct hf *hf, int64_t job_id, const struct hf_change *change,
+              struct hf_error *error, int *ret_state);
+
+/* Sees to it that the chain of a job is tried (again): its last job is retried
+ * if it is over, with all its retries restored, made due if it waits for its
+ * time, and otherwise left as it is.  Asking twice makes one retry.  *ret_id is
+ * the job that is now to be executed.  -HF_NOT_FOUND; -HF_DUPLICATE if another
+ * live job holds its unique key.  Waits. */
+int hf_retry(struct hf *hf, int64_t job_id, struct hf_error *error, int64_t *ret_id);
+
+/* No job of a paused queue is started, by any process; running ones go on.
+ * `reason` may be NULL.  Wait. */
+int hf_pause(struct hf *hf, const char *queue, const char *reason,
+             struct hf_error *error);
+int hf_resume(struct hf *hf, const char *queue, struct hf_error *error);
+
+/* INT64_MIN is unchanged, -1 is the global default. */
+#define HF_UNCHANGED INT64_MIN
+struct hf_queue_settings {
+    int64_t slots;       /* jobs at once, per process */
+    int64_t concurrency; /* jobs at once, over all processes; 0: no limit */
+    int64_t stale_after_ms;
+    int64_t max_retries;
+    int64_t max_execution_ms;
+    int64_t on_crash;         /* enum hf_on_crash */
+    const char *retry_delays; /* NULL: unchanged; "": the global default */
+    uint64_t reserved[8];
+};
+/* Fills with HF_UNCHANGED. */
+void hf_queue_settings_init(struct hf_queue_settings *settings);
+/* Makes the queue if it is not there.  Waits. */
+int hf_set_queue(struct hf *hf, const char *queue,
+                 const struct hf_queue_settings *settings, struct hf_error *error);
+
+/* ---- reservations ---- */
+
+/* A queue for yourself: nothing of it is started while you hold it. */
+struct hf_reservation {
+    int64_t id;
+    int state; /* 1 waiting, 2 draining, 3 active, 4 released, 5 expired */
+    int64_t granted_at_us, expires_at_us;
+    uint64_t reserved[4];
+};
+
+/* Waits, at most `wait_ms` (0: 30000), until earlier holders are done and
+ * running jobs have drained, then holds the queue for `ttl_ms` (0: 300000, most
+ * 600000) or until it is released.  -HF_TIMEOUT: it was in vain, and is undone. */
+int hf_reserve(struct hf *hf, const char *queue, const char *holder, int64_t ttl_ms,
+               int64_t wait_ms, struct hf_error *error, struct hf_reservation *ret);
+/* `holder` must be the one it was made for; NULL: an operator, who may.
+ * -HF_NOT_FOUND, -HF_CONFLICT if it is over.  Wait.  `ret` may be NULL. */
+int hf_release(struct hf *hf, int64_t reservation_id, const char *holder,
+               struct hf_error *error, struct hf_reservation *ret);
+/* Holds it for `ttl_ms` (0: as before) from now on. */
+int hf_renew(struct hf *hf, int64_t reservation_id, const char *holder, int64_t ttl_ms,
+             struct hf_error *error, struct hf_reservation *ret);
+
+/* ---- looking ---- */
+
+/* A job as it stands.  Made by the library; texts are NULL where there is none. */
+struct hf_job {
+    int64_t id, root_id;
+    const char *project, *queue, *kind;
+    int state;           /* enum hf_state */
+    const char *payload; /* NULL in lists when longer than 512 bytes */
+    const char *metadata;
+    int priority;
+    int64_t position_us; /* its place in line */
+    int64_t run_at_us, expires_at_us;
+    const char *unique_key, *external_id, *concurrency_key;
+    int attempt, max_retries, retries_left;
+    int64_t retry_of, retried_by; /* its neighbours in the chain; 0: none */
+    int retry_state;              /* enum hf_retry_state */
+    const char *retry_reason;     /* "exhausted", "poison", ... where it is final */
+    int64_t next_retry_at_us;     /* its retry's run_at */
+    int64_t last_retry_at_us;     /* when its retry was made */
+    const char *retry_delays;
+    int64_t max_execution_ms;
+    int on_crash; /* enum hf_on_crash */
+    int crash_count;
+    int64_t created_at_us, started_at_us, finished_at_us;
+    int64_t deadline_at_us;
+    bool overdue; /* it is running past its deadline */
+    int failure;  /* enum hf_failure, of its run or of its cancellation */
+    const char *failure_class, *failure_message, *failure_details;
+    const char *result;   /* JSON */
+    int progress_percent; /* -1: never told */
+    const char *progress_text;
+    int64_t owner_id; /* who executed it; 0: nobody yet */
+    const char *owner;
+    int64_t recovery_id; /* the recovery that made it; 0: none */
+    const char *cancel_reason;
+};
+
+/* One job; free with hf_job_free().  -HF_NOT_FOUND. */
+int hf_get_job(struct hf *hf, int64_t job_id, struct hf_error *error,
+               struct hf_job **ret);
+void hf_job_free(struct hf_job *job); /* NULL is fine */
+
+/* Waits until a job is over, at most `timeout_ms` (0 looks once, -1 waits for
+ * ever).  With `chain`, a failed job's retry is waited for in its stead, and so
+ * on, until one is over that has none: the outcome of the work.  Sees at once
+ * what this handle does, and what others do within `poll_interval_ms`.
+ * -HF_TIMEOUT, -HF_NOT_FOUND, -HF_CLOSED. */
+int hf_wait(struct hf *hf, int64_t job_id, int64_t timeout_ms, bool chain,
+            struct hf_error *error, struct hf_job **ret);
+
+/* Which jobs; zero is any. */
+struct hf_filter {
+    int state; /* enum hf_state */
+    const char *queue, *kind;
+    int64_t before; /* ids below this one: the `next` of the page before */
+    size_t limit;   /* 50; at most 1000 */
+    uint64_t reserved[8];
+};
+struct hf_jobs {
+    size_t count;
+    struct hf_job **items; /* newest first */
+    int64_t next;          /* for hf_filter.before; 0: these were the last */
+};
+/* Free with hf_jobs_free().  A queue that is not there has no jobs. */
+int hf_list_jobs(struct hf *hf, const struct hf_filter *filter, struct hf_error *error,
+                 struct hf_jobs **ret);
+void hf_jobs_free(struct hf_jobs *jobs);
+
+/* What was written down about a job, or of everything (job_id 0), oldest first:
+ * failures, retries, cancels, what a recovery did, ... */
+struct hf_event {
+    int64_t id, at_us;
+    const char *type; /* "job.failed", ... */
+    const char *data; /* JSON */
+    int64_t job_id, owner_id, recovery_id;
+};
+struct hf_events {
+    size_t count;
+    struct hf_event **items;
+};
+/* Those after an id (0: from the beginning), at most `limit` (1 to 1000). */
+int hf_list_events(struct hf *hf, int64_t job_id, int64_t after, size_t limit,
+                   struct hf_error *error, struct hf_events **ret);
+void hf_events_free(struct hf_events *events);
+
+/* A queue with its counts, which cost the same at any size. */
+struct hf_queue {
+    int64_t id;
+    const char *name;
+    bool paused;
+    const char *paused_reason;
+    int64_t paused_at_us;
+    /* -1: the global default */
+    int64_t slots, concurrency, stale_after_ms, max_retries, max_execution_ms;
+    int on_crash;             /* enum hf_on_crash */
+    const char *retry_delays; /* NULL: the global default */
+    int64_t accepted;         /* ever enqueued, retries included */
+    int64_t jobs[8];          /* by enum hf_state */
+    int64_t pruned;           /* removed by retention; accepted is the sum of all */
+};
+struct hf_queues {
+    size_t count;
+    struct hf_queue **items; /* by name */
+};
+int hf_list_queues(struct hf *hf, struct hf_error *error, struct hf_queues **ret);
+void hf_queues_free(struct hf_queues *queues);
+
+#ifdef __cplusplus
+}
+#endif
