@@ -84,12 +84,20 @@ int db_open(const struct db_options *options, struct error *error, struct db **r
     return driver->open(options, error, ret);
 }
 
+int db_borrow_sqlite(void *handle, const struct db_sql *sql, size_t sql_count,
+                     struct db **ret)
+{
+    assert(handle && sql);
+    return sqlite_borrow(handle, sql, sql_count, ret);
+}
+
 void db_close(struct db *db)
 {
     if (!db)
         return;
     assert(!db->rows);
-    db_rollback(db);
+    if (!db->borrowed)
+        db_rollback(db);
     db->driver->close(db);
 }
 
@@ -117,7 +125,9 @@ void db_get_counts(const struct db *db, struct db_counts *ret)
 
 int db_begin(struct db *db)
 {
-    assert(!db->in_transaction && !db->rows);
+    assert((db->borrowed || !db->in_transaction) && !db->rows);
+    if (db->borrowed)
+        return db_fail(db, -HF_INVALID, "begin", "the transaction is the application's");
 
     int r = db->driver->begin(db);
     if (r < 0)
@@ -129,6 +139,8 @@ int db_begin(struct db *db)
 int db_commit(struct db *db)
 {
     assert(db->in_transaction && !db->rows);
+    if (db->borrowed)
+        return db_fail(db, -HF_INVALID, "commit", "the transaction is the application's");
 
     int r = db->failed;
     if (r < 0) {
@@ -144,7 +156,7 @@ int db_commit(struct db *db)
 void db_rollback(struct db *db)
 {
     assert(!db->rows);
-    if (!db->in_transaction)
+    if (!db->in_transaction || db->borrowed)
         return;
     db->driver->rollback(db);
     end_transaction(db);

@@ -26,8 +26,6 @@
  *             in the order declared.
  *             On PostgreSQL the rows of a set do not see each other: two rows
  *             that update the same one are applied once.  Keys must differ.
- *   {rows}    the same set without the word FROM, for JOIN and USING:
- *             SQLite: nothing; PostgreSQL: unnest(...) AS v(name, ...).
  *   {lock}    FOR UPDATE SKIP LOCKED, or nothing.
  *   {forupdate} FOR UPDATE, or nothing.
  *   {sqlite:...} {postgres:...}  text for one engine only; words in braces
@@ -111,9 +109,8 @@ struct db_options {
     bool create;        /* SQLite: make the file if it is not there */
     int busy_ms;        /* SQLite: how long to wait for another writer */
     const char *vfs;    /* SQLite: name of a VFS, or NULL; tests inject faults */
-    const char *schema; /* PostgreSQL: the schema to use where the url's search_path
-                           names none of its own (current_schema() is public or
-                           NULL); set again after each reconnect; NULL: leave it */
+    const char *schema; /* PostgreSQL: the schema to use where the url names no
+                           search_path of its own; NULL: leave it */
 };
 
 /* Which engine a url names. */

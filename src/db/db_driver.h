@@ -38,6 +38,10 @@ struct db_driver {
     int (*script)(struct db *db, const char *text);
 };
 
+/* db_borrow_sqlite() for the driver that can. */
+int sqlite_borrow(void *handle, const struct db_sql *sql, size_t sql_count,
+                  struct db **ret);
+
 extern const struct db_driver db_sqlite_driver;
 extern const struct db_driver db_postgres_driver;
 
@@ -51,6 +55,7 @@ struct db {
     struct db_counts counts;
     const struct db_rows *rows; /* open now; NULL: none */
     bool read_only;
+    bool borrowed;       /* the transaction is the application's */
     bool in_transaction;
     bool has_savepoint;
     int failed; /* the error that broke the transaction; 0: none did */

@@ -167,6 +167,8 @@ int pg_link_new(const struct db_options *options, struct error *error, struct pg
         return error_set(error, -HF_NOMEM, NULL, "no memory to connect");
 
     int r = db_init(&pg->db, &db_postgres_driver, options);
+    if (options->schema)
+        snprintf(pg->schema, sizeof(pg->schema), "%s", options->schema);
     pg->prepared = calloc(options->sql_count + 1, sizeof(*pg->prepared));
     if (r < 0 || !pg->prepared)
         r = error_set(error, -HF_NOMEM, NULL, "no memory to connect");
@@ -182,9 +184,14 @@ int pg_link_new(const struct db_options *options, struct error *error, struct pg
 
 static int set_up_session(struct pg *pg)
 {
-    char script[1024];
+    char script[1400], path[300] = "";
 
-    snprintf(script, sizeof(script), "%s%s", settings_all,
+    if (pg->schema[0])
+        snprintf(path, sizeof(path),
+                 "SELECT set_config('search_path', '%s', false) WHERE "
+                 "current_setting('search_path') IN ('\"$user\", public', 'public');",
+                 pg->schema);
+    snprintf(script, sizeof(script), "%s%s%s", path, settings_all,
              pg->db.read_only ? settings_reader : settings_writer);
     PGresult *result = PQexec(pg->conn, script);
     ExecStatusType status = PQresultStatus(result);

@@ -169,7 +169,7 @@ void sqlite_close(struct db *db)
     for (size_t i = 0; s->prepared && i < db->sql_count; i++)
         sqlite3_finalize(s->prepared[i]);
     free(s->prepared);
-    int rc = sqlite3_close(s->handle);
+    int rc = db->borrowed ? SQLITE_OK : sqlite3_close(s->handle);
     assert(rc == SQLITE_OK); /* else a statement was not finalized */
     (void)rc;
     db_release(db);
@@ -214,6 +214,28 @@ int sqlite_open(const struct db_options *options, struct error *error, struct db
     if (r < 0) {
         sqlite_close(&s->db);
         return r;
+    }
+    *ret = &s->db;
+    return 0;
+}
+
+/* The application's settings are its own; only how errors are told is ours to
+ * ask: sqlite_code() understands both kinds of codes. */
+int sqlite_borrow(void *handle, const struct db_sql *sql, size_t sql_count,
+                  struct db **ret)
+{
+    struct sqlite *s = new (struct sqlite);
+    if (!s)
+        return -HF_NOMEM;
+    s->handle = handle;
+    s->wal = true; /* not ours to change; the store asks */
+    int r = db_init(&s->db, &db_sqlite_driver,
+                    &(struct db_options){ .sql = sql, .sql_count = sql_count });
+    s->prepared = calloc(sql_count + 1, sizeof(sqlite3_stmt *));
+    s->db.borrowed = s->db.in_transaction = true;
+    if (r < 0 || !s->prepared) {
+        sqlite_close(&s->db);
+        return -HF_NOMEM;
     }
     *ret = &s->db;
     return 0;

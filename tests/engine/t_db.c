@@ -72,6 +72,18 @@ TEST(null_is_zero_as_an_integer_and_absent_as_a_text)
     check(!db_get_text(&rows, 1).p);
 }
 
+TEST(integers_of_any_width_keep_their_sign)
+{
+    cleanup(close_db) struct db *db = open_new();
+    cleanup(done_rows) struct db_rows rows;
+
+    check_ok(db_query(db, SMALL, NULL, 1, &rows));
+    check_int(db_next(&rows), 1);
+    check_int(db_get_int(&rows, 0), -5);
+    check_int(db_get_int(&rows, 1), -70000);
+    check_int(db_get_int(&rows, 2), 1);
+}
+
 TEST(parameters_are_numbered_as_declared_and_not_as_they_appear)
 {
     cleanup(close_db) struct db *db = open_new();

@@ -146,14 +146,14 @@ TEST(a_post_that_failed_before_a_savepoint_is_not_undone_with_it)
 
 TEST(a_locked_row_is_skipped_on_postgres)
 {
+    if (!test_on_postgres())
+        test_skip("SQLite has one writer at a time");
     const char *url = test_db_url();
     cleanup(close_db) struct db *one = open_more(url, false);
     cleanup(close_db) struct db *two = open_more(url, false);
     const struct db_value n = db_int(1);
     struct db_rows rows;
 
-    if (!test_on_postgres())
-        test_skip("SQLite has one writer at a time");
     check_ok(db_script(one, "CREATE TABLE things (id {id}, name TEXT, body {blob})"));
     check_int(add(one, 1, 2), 2);
     for (int i = 0; i < 2; i++) {

@@ -21,6 +21,8 @@ enum {
     SUM,
     CLAIM,
     BROKEN,
+    DIE,
+    SMALL,
     SQL_COUNT
 };
 
@@ -46,6 +48,10 @@ __attribute__((unused)) static const struct db_sql sql[SQL_COUNT] = {
     [SUM] = { "sum", "", "SELECT CAST(sum(id) AS BIGINT) FROM things" },
     [CLAIM] = { "claim", "n:int", "SELECT id FROM things ORDER BY id LIMIT {n} {lock}" },
     [BROKEN] = { "broken", "", "SELECT nonsense FROM nowhere" },
+    [DIE] = { "die", "",
+              "SELECT {sqlite:1}{postgres:pg_terminate_backend(pg_backend_pid())}" },
+    [SMALL] = { "small", "",
+                "SELECT CAST(-5 AS SMALLINT), CAST(-70000 AS INTEGER), 1 = 1" },
 };
 
 static inline struct db *open_more(const char *url, bool read_only)
