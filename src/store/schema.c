@@ -44,6 +44,17 @@ static int read_version(struct store *store, int *ret)
     return 0;
 }
 
+/* PostgreSQL: the tables live in a schema of their own, beside the
+ * application's. */
+static int have_schema(struct store *store)
+{
+    int64_t missing = 0;
+    int r = store_int(store, SQL_META_SCHEMA, NULL, 0, &missing);
+    if (r == 0 && missing)
+        r = db_script(store->db, "{postgres:CREATE SCHEMA holdfast}");
+    return r;
+}
+
 static int migrate(struct store *store, int from)
 {
     for (size_t i = 0; i < array_len(migrations); i++) {
@@ -58,7 +69,9 @@ static int migrate(struct store *store, int from)
         int now_at = -1;
         r = read_version(store, &now_at);
         if (r == 0 && now_at < migrations[i].version) {
-            r = db_script(store->db, migrations[i].sql);
+            r = have_schema(store);
+            if (r == 0)
+                r = db_script(store->db, migrations[i].sql);
             if (r == 0)
                 r = store_meta_set(store, "format", slice_of(FORMAT));
             if (r == 0)
