@@ -11,24 +11,20 @@
  *   static int greet(struct hf_run *run, void *arg)
  *   {
  *       printf("hello, %s\n", run->payload);
- *       return hf_succeed(run, "{\"said\": \"hello\"}");
+ *       return hf_succeed(run, NULL);
  *   }
  *   ...
- *   struct hf_handler handlers[] = { { "greet", greet, NULL } };
- *   struct hf_options options;
- *   struct hf_error error;
- *   struct hf *hf;
- *
  *   hf_options_init(&options);
  *   options.db = "jobs.db";
- *   options.handlers = handlers;
+ *   options.handlers = &(struct hf_handler){ "greet", greet, NULL };
  *   options.handler_count = 1;
- *   if (hf_open(&options, &error, &hf) < 0)
- *       return complain(error.text);
+ *   if (hf_open(&options, &error, &hf) < 0) ... error.text says why
  *   hf_enqueue(hf, &(struct hf_new_job){ .kind = "greet", .payload = "\"you\"" },
  *              &error, NULL);
  *   hf_run(hf, 4);
  *   hf_close(hf);
+ *
+ * The folder examples/ has whole programs.
  *
  * AT MOST ONE EXECUTION.  A job is executed at most once.  When it fails, or its
  * process dies under it, it is marked failed and kept, and its RETRY is a new job
@@ -538,8 +534,8 @@ struct hf_job {
     bool overdue; /* it is running past its deadline */
     int failure;  /* enum hf_failure, of its run or of its cancellation */
     const char *failure_class, *failure_message, *failure_details;
-    const char *result;   /* JSON */
-    int progress_percent; /* -1: never told */
+    const char *result; /* JSON */
+    int progress_percent;
     const char *progress_text;
     int64_t owner_id; /* who executed it; 0: nobody yet */
     const char *owner;
@@ -616,6 +612,43 @@ struct hf_queues {
 };
 int hf_list_queues(struct hf *hf, struct hf_error *error, struct hf_queues **ret);
 void hf_queues_free(struct hf_queues *queues);
+
+/* ---- recovery ---- */
+
+/* Resolves now what a restart would resolve, and waits until that is done: jobs
+ * under way whose owner is provably gone.  A scheduler does so by itself, at its
+ * start and whenever an owner dies.  -HF_CONFLICT for the other roles. */
+int hf_recover(struct hf *hf, struct hf_error *error);
+
+/* One job that a recovery would look at. */
+struct hf_recovery_item {
+    int64_t job_id;
+    const char *queue, *kind;
+    int state;           /* enum hf_state, before */
+    const char *verdict; /* "crashed", "no_run", "outcome": takes its run's; "left" */
+    int64_t ran_ms;      /* -1: unknown */
+};
+/* What a restart would do now; nothing is changed.  `item` (may be NULL) is called
+ * for each job, in this thread, and may not use the handle.  *ret is how many
+ * would be resolved.  In any role. */
+int hf_recover_dry_run(struct hf *hf,
+                       void (*item)(void *arg, const struct hf_recovery_item *item),
+                       void *arg, struct hf_error *error, int64_t *ret);
+
+/* What recoveries did, newest first; `report` is JSON. */
+struct hf_recovery {
+    int64_t id, owner_id;
+    const char *type; /* "start", "takeover", "sweep", "manual" */
+    int64_t started_at_us, finished_at_us;
+    const char *report;
+};
+struct hf_recoveries {
+    size_t count;
+    struct hf_recovery **items;
+};
+int hf_list_recoveries(struct hf *hf, size_t limit, struct hf_error *error,
+                       struct hf_recoveries **ret);
+void hf_recoveries_free(struct hf_recoveries *recoveries);
 
 #ifdef __cplusplus
 }

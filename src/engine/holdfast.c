@@ -272,8 +272,16 @@ static void log_to_callback(struct log *log, enum level level, const char *event
 static void note_turn(void *arg, const struct engine *engine)
 {
     struct hf *hf = arg;
-    if (engine->ready && !atomic_load(&hf->ready))
-        atomic_store(&hf->ready, true);
+    bool recovering = engine->recovery != NULL;
+    bool ready = engine->ready || engine->producer;
+    bool news =
+        recovering != atomic_load(&hf->recovering) || ready != atomic_load(&hf->ready);
+
+    if (!news)
+        return;
+    atomic_store(&hf->recovering, recovering);
+    atomic_store(&hf->ready, ready);
+    watch_wake(hf, 0);
 }
 
 static int copy_handlers(struct hf *hf, const struct hf_options *options)

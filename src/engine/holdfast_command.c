@@ -23,9 +23,8 @@ int command_begin(struct hf *hf, enum op op, struct error *why, struct command *
     return 0;
 }
 
-int refuse_submission(const struct hf *hf, int code, struct error *why)
+int refuse_submission(int code, struct error *why)
 {
-    (void)hf;
     switch (code) {
     case -HF_BUSY:
         return error_set(why, code, NULL,
@@ -39,14 +38,13 @@ int refuse_submission(const struct hf *hf, int code, struct error *why)
 
 int command_run(struct hf *hf, struct command *command, struct error *why)
 {
-    if (committer_is_self(hf->committer))
-        return error_set(why, -HF_INVALID, NULL,
-                         "A callback of the library may not wait for it: this call would "
-                         "never return.");
+    int self = refuse_in_callback(hf, why);
+    if (self < 0)
+        return self;
     int r = committer_apply(hf->committer, command);
     if (r < 0 && command->error.code != 0)
         *why = command->error;
-    return r < 0 ? refuse_submission(hf, r, why) : 0;
+    return r < 0 ? refuse_submission(r, why) : 0;
 }
 
 void command_drop(struct command **command)

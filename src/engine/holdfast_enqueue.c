@@ -251,7 +251,7 @@ int hf_enqueue_async(struct hf *hf, const struct hf_new_job *jobs, size_t count,
         r = committer_submit(hf->committer, c);
     }
     if (r < 0) {
-        refuse_submission(hf, r, &why);
+        (void)refuse_submission(r, &why);
         command_free(c);
         return give(error, &why, r);
     }

@@ -44,6 +44,7 @@ struct hf {
     struct committer *committer; /* NULL for a reader */
     struct engine *engine;       /* the committer's while there is one */
     atomic_bool ready;
+    atomic_bool recovering; /* as of the committer's last turn */
 
     pthread_mutex_t read_lock;
     struct store *reader; /* under read_lock */
@@ -85,7 +86,7 @@ must_check int command_run(struct hf *hf, struct command *command, struct error 
 /* For cleanup(). */
 void command_drop(struct command **command);
 /* The sentence for a command that was not taken. */
-int refuse_submission(const struct hf *hf, int code, struct error *why);
+int refuse_submission(int code, struct error *why);
 
 /* ---- reading ---- */
 
@@ -96,6 +97,18 @@ must_check int reader_look(struct hf *hf, int (*look)(struct store *store, void 
                            void *arg, struct error *why);
 
 /* ---- waiting ---- */
+
+/* A bounded wait: sleeps until it is worth looking again; false when the time is
+ * up.  timeout_us -1: for ever. */
+struct patience {
+    int64_t until_us; /* monotonic */
+    int64_t step_us;
+};
+struct patience patience(int64_t timeout_us);
+must_check bool wait_a_little(struct hf *hf, struct watcher *watcher, struct patience *p);
+
+/* The refusal for a call that waits, in a callback; 0 elsewhere. */
+must_check int refuse_in_callback(struct hf *hf, struct error *why);
 
 void watch_add(struct hf *hf, struct watcher *watcher, int64_t job_id);
 void watch_remove(struct hf *hf, struct watcher *watcher);

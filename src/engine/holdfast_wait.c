@@ -72,12 +72,7 @@ void watch_wake(struct hf *hf, int64_t job_id)
 
 /* ---- a bounded wait ---- */
 
-struct patience {
-    int64_t until_us; /* monotonic; INT64_MAX: for ever */
-    int64_t step_us;
-};
-
-static struct patience patience(int64_t timeout_us)
+struct patience patience(int64_t timeout_us)
 {
     int64_t now = mono_us();
     return (struct patience){ .until_us = timeout_us < 0 || timeout_us > INT64_MAX - now
@@ -86,8 +81,7 @@ static struct patience patience(int64_t timeout_us)
                               .step_us = FIRST_LOOK_US };
 }
 
-/* Sleeps until it is worth looking again; false when the time is up. */
-static bool wait_a_little(struct hf *hf, struct watcher *watcher, struct patience *p)
+bool wait_a_little(struct hf *hf, struct watcher *watcher, struct patience *p)
 {
     int64_t now = mono_us();
     if (now >= p->until_us)
@@ -101,14 +95,13 @@ static bool wait_a_little(struct hf *hf, struct watcher *watcher, struct patienc
     return true;
 }
 
-static bool in_callback(struct hf *hf, struct error *why)
+int refuse_in_callback(struct hf *hf, struct error *why)
 {
     if (!hf->committer || !committer_is_self(hf->committer))
-        return false;
-    error_set(why, -HF_INVALID, NULL,
-              "A callback of the library may not wait for it: this call would never "
-              "return.");
-    return true;
+        return 0;
+    return error_set(why, -HF_INVALID, NULL,
+                     "A callback of the library may not wait for it: this call would "
+                     "never return.");
 }
 
 /* ---- a job's end ---- */
@@ -145,7 +138,7 @@ int hf_wait(struct hf *hf, int64_t job_id, int64_t timeout_ms, bool chain,
 
     if (!hf || !ret || timeout_ms < -1)
         return give(error, NULL, -HF_INVALID);
-    if (timeout_ms != 0 && in_callback(hf, &why))
+    if (timeout_ms != 0 && refuse_in_callback(hf, &why) < 0)
         return give(error, &why, -HF_INVALID);
     struct patience p = patience(timeout_ms < 0 ? -1 : ms_to_us(timeout_ms));
     int64_t id = job_id;
