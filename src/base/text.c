@@ -289,7 +289,7 @@ static int64_t days_in_month(int64_t year, int64_t month)
 
 int time_parse(struct slice text, int64_t *ret_us)
 {
-    struct scan scan = { .rest = text, .bad = !text.p };
+    struct scan scan = { .rest = text };
 
     int64_t year = scan_digits(&scan, 4, 0, 9999);
     scan_one_of(&scan, "-");

@@ -101,6 +101,17 @@ TEST(the_cap_is_the_most_it_takes)
     check_err(arena_end(&arena), -HF_NOMEM);
 }
 
+TEST(the_cap_is_used_up_even_if_the_last_block_is_a_small_one)
+{
+    cleanup(arena_release) struct arena arena;
+    size_t got = 0;
+
+    arena_init(&arena, 1000, 1500);
+    while (arena_alloc(&arena, 160))
+        got += 160;
+    check(got >= 1400 && arena.taken <= 1500);
+}
+
 TEST(failure_sticks_until_a_reset)
 {
     cleanup(arena_release) struct arena arena;
@@ -137,7 +148,7 @@ TEST(sizes_that_overflow_are_failures)
     arena_init(&arena, 1000, 1 << 20);
     check(arena_alloc(&arena, SIZE_MAX) == NULL);
     arena_reset(&arena);
-    check(arena_alloc_many(&arena, SIZE_MAX / 2, 4) == NULL); /* wraps to small */
+    check(arena_alloc_many(&arena, SIZE_MAX / 4 + 2, 4) == NULL); /* wraps to 4 */
     arena_reset(&arena);
     check(arena_array(&arena, uint64_t, 100) != NULL);
 }
@@ -157,4 +168,8 @@ TEST(a_copy_is_terminated_and_an_absent_one_stays_absent)
     copy = arena_dup(&arena, SLICE(""));
     check(copy.p && copy.n == 0);
     check(arena_dup(&arena, SLICE("a\0b")).p[2] == 'b');
+    /* Also one that ends where the next thing would begin. */
+    copy = arena_dup(&arena, SLICE("0123456789abcdef"));
+    memset(arena_alloc(&arena, 16), 'x', 16);
+    check_str(copy.p, "0123456789abcdef");
 }

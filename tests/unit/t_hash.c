@@ -136,6 +136,7 @@ TEST(secrets_are_equal_only_byte_for_byte)
     check(secret_equal(SLICE("token"), SLICE("token")));
     check(!secret_equal(SLICE("token"), SLICE("tokem")));
     check(!secret_equal(SLICE("token"), SLICE("toke")));
+    check(!secret_equal(SLICE("toke"), SLICE("token")));
     check(!secret_equal(SLICE("token"), SLICE("")));
     check(secret_equal(SLICE(""), (struct slice){ NULL, 0 }));
 }

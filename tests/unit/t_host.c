@@ -2,6 +2,7 @@
  *
  * Alive or dead: the proof that recovery rests on, tried on real processes. */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -192,6 +193,39 @@ TEST(another_boot_or_another_namespace_is_another_place)
     check(!host_same_place(&a, &b));
     a.boot_id[0] = b.boot_id[0] = '\0'; /* unknown is not equal */
     check(!host_same_place(&a, &b));
+}
+
+TEST(a_proc_of_another_namespace_proves_nothing)
+{
+    int up[2], status = 0;
+    int64_t answers[3] = { 0 };
+
+    check_int(pipe(up), 0);
+    pid_t pid = fork();
+    check(pid >= 0);
+    if (pid == 0) {
+        /* From here on children are in a new namespace, under our old /proc. */
+        if (unshare(CLONE_NEWPID) < 0)
+            _exit(77);
+        pid_t inner = fork();
+        if (inner == 0) {
+            struct error error = { 0 };
+            struct host host;
+            answers[0] = host_identify(&host, &error);
+            answers[1] = strstr(error.text, "another pid namespace") != NULL;
+            answers[2] = host_process_alive(getpid(), 1); /* it is: ourselves */
+            _exit(write(up[1], answers, sizeof(answers)) != sizeof(answers));
+        }
+        waitpid(inner, &status, 0);
+        _exit(status != 0);
+    }
+    check_int(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        test_skip("may not make a pid namespace");
+    check_int(status, 0);
+    check_int(read(up[0], answers, sizeof(answers)), sizeof(answers));
+    check_int(answers[0], -HF_SYSTEM);
+    check(answers[1] && answers[2]);
 }
 
 #define STAT_TAIL " 1 2 3 4 -5 6 7 8 9 10 11 12 13 14 15 16 9 0 555 20 21 22"

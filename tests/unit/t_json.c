@@ -468,6 +468,17 @@ TEST(strings_are_compared_as_what_they_mean)
     check(json_string_same(SLICE("\"\""), SLICE("\"\"")));
 }
 
+TEST(a_string_is_not_compared_beyond_the_text)
+{
+    char *two = malloc(2); /* a block of its own, for a sanitizer to guard */
+
+    memcpy(two, "ab", 2);
+    check(!json_string_is(SLICE("\"abc\""), (struct slice){ two, 2 }));
+    check(!json_string_is(SLICE("\"ab\\u20AC\""), (struct slice){ two, 2 }));
+    check(json_string_is(SLICE("\"ab\""), (struct slice){ two, 2 }));
+    free(two);
+}
+
 TEST(strings_are_decoded)
 {
     cleanup(arena_release) struct arena arena;

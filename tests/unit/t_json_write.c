@@ -49,6 +49,26 @@ TEST(commas_and_colons_stand_where_they_belong)
                             "{\"d\":false},\"e\":null}");
 }
 
+TEST(an_array_may_follow_an_object_and_the_other_way_round)
+{
+    cleanup(buf_release) struct buf buf;
+
+    buf_init(&buf, 10000);
+    struct json_writer w = json_writer(&buf);
+    json_begin_array(&w);
+    json_begin_object(&w);
+    json_put_int(&w, "a", 1);
+    json_end_object(&w);
+    json_begin_array(&w);
+    json_int(&w, 2);
+    json_end_array(&w);
+    json_begin_object(&w);
+    json_put_int(&w, "b", 3);
+    json_end_object(&w);
+    json_end_array(&w);
+    check_str(finished(&w), "[{\"a\":1},[2],{\"b\":3}]");
+}
+
 TEST(absent_things_are_null)
 {
     cleanup(buf_release) struct buf buf;
@@ -182,6 +202,7 @@ static void two_values(struct json_writer *w)
 static void unfinished(struct json_writer *w)
 {
     json_begin_array(w);
+    json_int(w, 1);
     json_finish(w);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One scheduler per store, tried with real processes and real deaths. */
+/* test: wrap=flock */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +12,24 @@
 
 #include "base/lockfile.h"
 #include "test.h"
+
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
+
+static int flock_errno;            /* makes flock fail, if not 0 */
+static const char *removed_before; /* a file that vanishes just before flock */
+
+int __wrap_flock(int fd, int operation)
+{
+    if (flock_errno) {
+        errno = flock_errno;
+        return -1;
+    }
+    if (removed_before)
+        unlink(removed_before);
+    removed_before = NULL;
+    return __real_flock(fd, operation);
+}
 
 static void free_lock(struct lockfile **lock)
 {
@@ -219,8 +239,40 @@ TEST(a_lock_file_that_is_a_link_is_not_followed)
 
     touch(test_path("precious"));
     check_int(symlink("precious", test_path("jobs.db-lock")), 0);
-    check(take(test_path("jobs.db"), NULL, &lock) < 0);
+    check_err(take(test_path("jobs.db"), NULL, &lock), -HF_INVALID);
     check(lock == NULL);
+}
+
+TEST(a_file_that_is_replaced_while_it_is_taken_is_taken_anew)
+{
+    cleanup(free_lock) struct lockfile *lock = NULL;
+    struct lockfile *other = NULL;
+
+    touch(test_path("jobs.db-lock"));
+    removed_before = test_path("jobs.db-lock");
+    check_ok(take(test_path("jobs.db"), NULL, &lock));
+    check(removed_before == NULL);
+    check(lockfile_intact(lock));
+    check_err(take(test_path("jobs.db"), NULL, &other), -HF_LOCKED);
+}
+
+TEST(each_reason_why_a_lock_cannot_be_taken_has_its_code)
+{
+    static const struct {
+        int number, code;
+    } cases[] = {
+        { EROFS, -HF_READONLY }, { EACCES, -HF_READONLY }, { EPERM, -HF_READONLY },
+        { ENOSPC, -HF_FULL },    { EDQUOT, -HF_FULL },     { ENOMEM, -HF_NOMEM },
+        { ENOLCK, -HF_SYSTEM },
+    };
+
+    for (size_t i = 0; i < array_len(cases); i++) {
+        struct lockfile *lock = NULL;
+        struct error error = { 0 };
+        flock_errno = cases[i].number;
+        check_err(take(test_path("jobs.db"), &error, &lock), cases[i].code);
+        check(strstr(error.text, "jobs.db-lock") != NULL);
+    }
 }
 
 TEST(a_holder_can_tell_that_its_file_was_removed_or_replaced)

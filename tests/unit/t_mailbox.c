@@ -7,6 +7,9 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/time.h>
 
 #include "base/mailbox.h"
 #include "test.h"
@@ -146,6 +149,30 @@ TEST(a_timeout_is_never_early)
         check_int(mailbox_wait_until(box, waits_us[i]), MAILBOX_TIMEOUT);
         check(test_monotonic_us() - start_us >= waits_us[i]);
     }
+}
+
+static atomic_int interruptions;
+
+static void count_interruption(int signal_number)
+{
+    (void)signal_number;
+    interruptions++;
+}
+
+TEST(a_signal_does_not_end_a_wait)
+{
+    cleanup(free_box) struct mailbox *box = NULL;
+    struct sigaction action = { .sa_handler = count_interruption };
+    const struct itimerval often = { .it_interval = { .tv_usec = 1000 },
+                                     .it_value = { .tv_usec = 1000 } };
+
+    check_ok(mailbox_new(8, &box));
+    check_int(sigaction(SIGALRM, &action, NULL), 0);
+    check_int(setitimer(ITIMER_REAL, &often, NULL), 0);
+    int64_t start_us = test_monotonic_us();
+    check_int(mailbox_wait_until(box, 50000), MAILBOX_TIMEOUT);
+    check(test_monotonic_us() - start_us >= 50000);
+    check(interruptions > 0);
 }
 
 TEST(a_box_that_cannot_be_made_says_why)
