@@ -55,7 +55,7 @@ struct db {
     struct db_counts counts;
     const struct db_rows *rows; /* open now; NULL: none */
     bool read_only;
-    bool borrowed;       /* the transaction is the application's */
+    bool borrowed; /* the transaction is the application's */
     bool in_transaction;
     bool has_savepoint;
     int failed; /* the error that broke the transaction; 0: none did */

@@ -24,7 +24,7 @@ enum pg_prepared { PG_NOT_PREPARED, PG_PREPARE_SENT, PG_PREPARED };
 struct pg {
     struct db db;
     PGconn *conn;
-    char schema[64]; /* used where the url names no search_path; "": none */
+    char schema[64];         /* used where the url names no search_path; "": none */
     bool lost;               /* nothing more can be sent before pg_connect() */
     unsigned char *prepared; /* enum pg_prepared, by index of db.sql */
     struct {

@@ -306,3 +306,27 @@ TEST(a_full_database_ends_the_transaction)
     check_int(one_int(db, COUNT), 0);
     db_close(db);
 }
+
+TEST(a_borrowed_transaction_stays_the_applications)
+{
+    const char *path = new_thing_file();
+    sqlite3 *handle = NULL;
+    struct db *db = NULL;
+
+    check_int(sqlite3_open(path, &handle), SQLITE_OK);
+    check_int(sqlite3_exec(handle, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    check_ok(db_borrow_sqlite(handle, sql, SQL_COUNT, &db));
+    check_err(db_begin(db), -HF_INVALID);
+    check_int(add(db, 1, 3), 3);
+    check_err(db_commit(db), -HF_INVALID);
+    db_rollback(db); /* is refused as well, without a word */
+    check_int(one_int(db, COUNT), 3);
+    db_close(db);
+    check_int(sqlite3_get_autocommit(handle), 0); /* still under way */
+    check_int(sqlite3_exec(handle, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    check_int(sqlite3_close(handle), SQLITE_OK); /* nothing of ours is left in it */
+
+    db = open_more(path, false);
+    check_int(one_int(db, COUNT), 3);
+    db_close(db);
+}

@@ -321,6 +321,26 @@ TEST(what_the_url_says_survives)
     db_close(db);
 }
 
+TEST(our_schema_is_used_unless_the_url_names_another)
+{
+    char url[1024];
+    const char *base = test_postgres_url();
+    struct error error = { 0 };
+    struct db *db = NULL;
+
+    snprintf(url, sizeof(url), "%s&options=-c%%20search_path%%3Delsewhere", base);
+    const struct db_options ours = { .url = base, .schema = "holdfast" };
+    const struct db_options theirs = { .url = url, .schema = "holdfast" };
+    check_ok(db_open(&ours, &error, &db));
+    check_setting(db, "search_path", "holdfast");
+    check_ok(db_reconnect(db));
+    check_setting(db, "search_path", "holdfast");
+    db_close(db);
+    check_ok(db_open(&theirs, &error, &db));
+    check_setting(db, "search_path", "elsewhere");
+    db_close(db);
+}
+
 TEST(a_server_that_is_not_there_is_named_without_the_password)
 {
     static const char *const urls[] = { "postgres://u:secret@/x?host=/nowhere",
