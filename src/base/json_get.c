@@ -106,7 +106,7 @@ int json_get_text(struct slice value, const char *field, size_t bytes_max,
 int json_get_name(struct slice value, const char *field, struct arena *arena,
                   struct error *error, struct slice *ret)
 {
-    struct slice name;
+    struct slice name = { 0 };
 
     int r = json_get_text(value, field, LIMIT_NAME_BYTES, arena, error, &name);
     if (r < 0)
