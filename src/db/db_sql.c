@@ -22,7 +22,7 @@ struct expansion {
     const char *name;               /* of the statement, for the sentence */
     struct db_statement *statement; /* NULL: a script */
     struct slice params[DB_PARAMS_MAX];
-    struct buf *out;
+    struct buf out;
 };
 
 /* Words that stand for a fixed text, by engine. */
@@ -56,7 +56,8 @@ static const struct {
     { "values", "" }, /* has its own way, see expand_values() */
 };
 
-_Noreturn static void malformed(const char *name, const char *what, struct slice word)
+__attribute__((noreturn)) static void malformed(const char *name, const char *what,
+                                                struct slice word)
 {
     fprintf(stderr, "statement %s: %s: \"%.*s\"\n", name, what, (int)word.n, word.p);
     abort();
@@ -100,8 +101,7 @@ static const char *skip_verbatim(const char *p, const char *end)
 }
 
 /* The brace that closes the one at `open`. */
-static const char *closing_brace(const struct expansion *x, const char *open,
-                                 const char *end)
+static const char *closing_brace(struct expansion *x, const char *open, const char *end)
 {
     int depth = 0;
 
@@ -122,59 +122,59 @@ static const char *closing_brace(const struct expansion *x, const char *open,
 
 /* $1::bigint[], ... AS v("a", ...).  Names are quoted, since a parameter may
  * well be called "end" or "limit". */
-static void expand_unnest(const struct expansion *x)
+static void expand_unnest(struct expansion *x)
 {
     static const char *const types[] = {
         [DB_INT] = "bigint", [DB_TEXT] = "text", [DB_BLOB] = "bytea"
     };
     const struct db_statement *s = x->statement;
 
-    buf_text(x->out, "unnest(");
+    buf_text(&x->out, "unnest(");
     for (int i = 0; i < s->param_count; i++)
-        buf_printf(x->out, "%s$%d::%s[]", i ? ", " : "", i + 1, types[s->types[i]]);
-    buf_text(x->out, ") AS v(");
+        buf_printf(&x->out, "%s$%d::%s[]", i ? ", " : "", i + 1, types[s->types[i]]);
+    buf_text(&x->out, ") AS v(");
     for (int i = 0; i < s->param_count; i++)
-        buf_printf(x->out, "%s\"%.*s\"", i ? ", " : "", (int)x->params[i].n,
+        buf_printf(&x->out, "%s\"%.*s\"", i ? ", " : "", (int)x->params[i].n,
                    x->params[i].p);
-    buf_text(x->out, ")");
+    buf_text(&x->out, ")");
 }
 
-static void expand_param(const struct expansion *x, int index)
+static void expand_param(struct expansion *x, int index)
 {
     if (x->engine == DB_SQLITE)
-        buf_printf(x->out, "?%d", index + 1);
+        buf_printf(&x->out, "?%d", index + 1);
     else if (x->statement->is_set)
-        buf_printf(x->out, "v.\"%.*s\"", (int)x->params[index].n, x->params[index].p);
+        buf_printf(&x->out, "v.\"%.*s\"", (int)x->params[index].n, x->params[index].p);
     else
-        buf_printf(x->out, "$%d", index + 1);
+        buf_printf(&x->out, "$%d", index + 1);
 }
 
-static void expand_values(const struct expansion *x)
+static void expand_values(struct expansion *x)
 {
     bool sqlite = x->engine == DB_SQLITE;
 
-    buf_text(x->out, sqlite ? "VALUES (" : "SELECT ");
+    buf_text(&x->out, sqlite ? "VALUES (" : "SELECT ");
     for (int i = 0; i < x->statement->param_count; i++) {
-        buf_text(x->out, i ? ", " : "");
+        buf_text(&x->out, i ? ", " : "");
         expand_param(x, i);
     }
-    buf_text(x->out, sqlite ? ")" : " FROM ");
+    buf_text(&x->out, sqlite ? ")" : " FROM ");
     if (!sqlite)
         expand_unnest(x);
 }
 
-static void expand_set_word(const struct expansion *x, int index)
+static void expand_set_word(struct expansion *x, int index)
 {
     assert(x->statement->is_set);
     if (is_word(SLICE("values"), set_words[index].word)) {
         expand_values(x);
     } else if (x->engine == DB_POSTGRES) {
-        buf_text(x->out, set_words[index].before);
+        buf_text(&x->out, set_words[index].before);
         expand_unnest(x);
     }
 }
 
-static int find_param(const struct expansion *x, struct slice word)
+static int find_param(struct expansion *x, struct slice word)
 {
     for (int i = 0; x->statement && i < x->statement->param_count; i++)
         if (slice_equal(x->params[i], word))
@@ -182,10 +182,10 @@ static int find_param(const struct expansion *x, struct slice word)
     return -1;
 }
 
-static void expand(const struct expansion *x, struct slice text);
+static void expand(struct expansion *x, struct slice text);
 
 /* Expands {sqlite:...} or {postgres:...}; false if the word is neither. */
-static bool expand_engine_only(const struct expansion *x, struct slice word)
+static bool expand_engine_only(struct expansion *x, struct slice word)
 {
     static const char *const prefixes[] = {
         [DB_SQLITE] = "sqlite:", [DB_POSTGRES] = "postgres:"
@@ -202,7 +202,7 @@ static bool expand_engine_only(const struct expansion *x, struct slice word)
     return false;
 }
 
-static void expand_braces(const struct expansion *x, struct slice word)
+static void expand_braces(struct expansion *x, struct slice word)
 {
     if (expand_engine_only(x, word))
         return;
@@ -222,17 +222,17 @@ static void expand_braces(const struct expansion *x, struct slice word)
                      : find_word(type_words, array_len(type_words), word);
     if (!fixed)
         malformed(x->name, "unknown word in braces", word);
-    buf_text(x->out, fixed->text[x->engine]);
+    buf_text(&x->out, fixed->text[x->engine]);
 }
 
-static void expand(const struct expansion *x, struct slice text)
+static void expand(struct expansion *x, struct slice text)
 {
     const char *end = text.p + text.n;
 
     for (const char *p = text.p; p < end;) {
         const char *behind = skip_verbatim(p, end);
         if (behind > p) {
-            buf_add(x->out, (struct slice){ p, (size_t)(behind - p) });
+            buf_add(&x->out, (struct slice){ p, (size_t)(behind - p) });
             p = behind;
         } else if (*p == '{') {
             const char *close = closing_brace(x, p, end);
@@ -241,7 +241,7 @@ static void expand(const struct expansion *x, struct slice text)
         } else {
             if (*p == '}')
                 malformed(x->name, "a brace is closed that was not opened", text);
-            buf_byte(x->out, *p++);
+            buf_byte(&x->out, *p++);
         }
     }
 }
@@ -253,12 +253,11 @@ static void read_params(struct expansion *x, const char *params)
 
     for (const char *p = params; *p;) {
         size_t n = strcspn(p, ",");
-        const char *colon = memchr(p, ':', n);
-        if (!colon || s->param_count == DB_PARAMS_MAX)
+        struct slice name = { p, strcspn(p, ":,") };
+        if (p[name.n] != ':' || s->param_count == DB_PARAMS_MAX)
             malformed(x->name, "a parameter without a type, or one too many",
                       (struct slice){ p, n });
-        struct slice name = { p, (size_t)(colon - p) };
-        struct slice type = { colon + 1, n - name.n - 1 };
+        struct slice type = { p + name.n + 1, n - name.n - 1 };
         unsigned char t = is_word(type, "int")    ? DB_INT
                           : is_word(type, "text") ? DB_TEXT
                           : is_word(type, "blob") ? DB_BLOB
@@ -287,16 +286,17 @@ static bool mentions_set_word(const char *text)
 
 static int expand_all(struct expansion *x, const char *text, char **ret)
 {
-    cleanup(buf_release) struct buf out;
     struct slice expanded;
 
-    buf_init(&out, SQL_BYTES_MAX);
-    x->out = &out;
+    buf_init(&x->out, SQL_BYTES_MAX);
     expand(x, slice_of(text));
-    int r = buf_end(&out, &expanded);
-    if (r == 0 && !(*ret = strdup(expanded.p)))
-        r = -HF_NOMEM;
-    return r;
+    int r = buf_end(&x->out, &expanded);
+    char *copy = r == 0 ? strdup(expanded.p) : NULL;
+    buf_release(&x->out);
+    if (!copy)
+        return r < 0 ? r : -HF_NOMEM;
+    *ret = copy;
+    return 0;
 }
 
 int db_statement_init(enum db_engine engine, const struct db_sql *sql,

@@ -188,7 +188,6 @@ static void serve(const struct relay *relay, const char *server_dir)
         struct sockaddr_un address;
         int client = accept(relay->listener, NULL, NULL);
         int server = unix_socket(server_dir, &address);
-        check(client >= 0);
         check_int(connect(server, (struct sockaddr *)&address, sizeof(address)), 0);
         carry(relay, client, server);
         close(client);
