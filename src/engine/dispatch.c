@@ -73,7 +73,8 @@ struct dispatch_queue *dispatch_queue(struct dispatch *dispatch, int64_t queue_i
     struct dispatch_queue *queue = &dispatch->queues[place];
     memmove(queue + 1, queue, (dispatch->count - place) * sizeof(*queue));
     dispatch->count++;
-    *queue = (struct dispatch_queue){ .queue_id = queue_id, .slots = not_negative(slots) };
+    *queue =
+        (struct dispatch_queue){ .queue_id = queue_id, .slots = not_negative(slots) };
     return queue;
 }
 

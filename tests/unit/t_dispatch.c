@@ -14,8 +14,10 @@ enum { BURST = 5, SCRAPE = 1, CRAWL, EXTRACT };
 
 static struct dispatch_queue *queue_of(struct dispatch *d, int64_t id)
 {
+    size_t count = d->count;
     struct dispatch_queue *queue = dispatch_queue(d, id, -1);
-    check(queue && queue->slots >= 0); /* it was there before */
+
+    check(queue && d->count == count); /* it was there before */
     return queue;
 }
 
@@ -292,6 +294,30 @@ TEST(entries_are_found_again_among_many)
         check_int(d.queues[i].queue_id, i);
     }
     check_int(d.count, 1000);
+}
+
+TEST(slots_are_noted_each_time_unless_they_are_negative)
+{
+    cleanup(dispatch_release) struct dispatch d = { 0 };
+
+    check_int(dispatch_queue(&d, CRAWL, -1)->slots, 0);
+    check_int(dispatch_queue(&d, CRAWL, 6)->slots, 6);
+    check_int(dispatch_queue(&d, CRAWL, -1)->slots, 6);
+    check_int(dispatch_queue(&d, CRAWL, 0)->slots, 0); /* nothing of it runs here */
+    check_int(d.count, 1);
+}
+
+TEST(a_new_slot_count_leaves_the_rest_of_an_entry_alone)
+{
+    cleanup(dispatch_release) struct dispatch d = { 0 };
+
+    start_eight(&d, true);
+    dispatch_started(&d, queue_of(&d, CRAWL), true, true);
+    struct dispatch_queue *crawl = dispatch_queue(&d, CRAWL, 2);
+    check_int(crawl->busy, 1);
+    check_int(crawl->busy_recovered, 1);
+    check_int(crawl->old_started, 1);
+    check(crawl->since_start);
 }
 
 TEST(a_second_start_begins_anew)
