@@ -301,76 +301,48 @@ static int by_job(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Marks the completions whose runs were ours and open; returns how many. */
-static int64_t complete_runs(struct store *store, struct completion *list, size_t count,
-                             struct db_value *values)
+/* Marks the completions whose runs were theirs to complete. */
+static int complete_jobs(struct store *store, struct completion *list, size_t count,
+                         struct db_value *values)
 {
     for (size_t i = 0; i < count; i++) {
-        struct db_value *v = values + 4 * i;
-        v[0] = db_int(list[i].job_id);
-        v[1] = db_int(list[i].owner_id);
-        v[2] = db_int(store->now);
-        v[3] = db_text(list[i].result);
+        values[3 * i] = db_int(list[i].job_id);
+        values[3 * i + 1] = db_int(list[i].owner_id);
+        values[3 * i + 2] = db_int(store->now);
         list[i].done = false;
     }
     struct db_rows rows;
-    int64_t n = 0;
-    int r = db_query(store->db, SQL_RUN_COMPLETE, values, count, &rows);
+    int r = db_query(store->db, SQL_JOB_COMPLETE, values, count, &rows);
     while (r >= 0 && (r = db_next(&rows)) > 0) {
         struct completion key = { .job_id = db_get_int(&rows, 0) };
         struct completion *c = bsearch(&key, list, count, sizeof(key), by_job);
         assert(c && !c->done);
         c->done = true;
-        n++;
-    }
-    db_done(&rows);
-    return r < 0 ? r : n;
-}
-
-static int complete_jobs(struct store *store, struct completion *list, size_t count,
-                         struct db_value *values)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < count; i++)
-        if (list[i].done) {
-            values[2 * n] = db_int(list[i].job_id);
-            values[2 * n + 1] = db_int(store->now);
-            n++;
-        }
-    struct db_rows rows;
-    int r = db_query(store->db, SQL_JOB_COMPLETE, values, n, &rows);
-    size_t changed = 0;
-    while (r >= 0 && (r = db_next(&rows)) > 0) {
-        struct completion key = { .job_id = db_get_int(&rows, 0) };
-        struct completion *c = bsearch(&key, list, count, sizeof(key), by_job);
-        assert(c && c->done);
         c->queue_id = db_get_int(&rows, 1);
         c->was_cancelling = !db_is_null(&rows, 2);
-        changed++;
     }
     db_done(&rows);
-    if (r < 0)
-        return r;
-    /* An open run of a job that is not running: the rows contradict each other.
-     * Nothing may be built on that. */
-    return changed == n ? 0 : -HF_CORRUPT;
+    return r;
 }
 
 int store_complete(struct store *store, struct completion *list, size_t count)
 {
-    struct db_value *values = arena_alloc(&store->arena, 4 * count * sizeof(*values));
+    struct db_value *values = arena_array(&store->arena, struct db_value, 3 * count);
     if (!values)
         return store_fail(store, -HF_NOMEM);
     qsort(list, count, sizeof(*list), by_job);
-    int64_t n = complete_runs(store, list, count, values);
-    int r = n > 0 ? complete_jobs(store, list, count, values) : (int)n;
+    int r = complete_jobs(store, list, count, values);
     if (r < 0)
         return store_fail(store, r);
-    for (size_t i = 0; i < count; i++)
-        if (list[i].done)
-            store_count_move(store, list[i].queue_id,
-                             list[i].was_cancelling ? JOB_CANCELLING : JOB_RUNNING,
-                             JOB_COMPLETED);
+    for (size_t i = 0; i < count; i++) {
+        if (!list[i].done)
+            continue;
+        store_post(store, SQL_RUN_COMPLETE,
+                   (struct db_value[]){ db_int(list[i].job_id), db_int(store->now),
+                                        db_text(list[i].result) });
+        store_count_move(store, list[i].queue_id,
+                         list[i].was_cancelling ? JOB_CANCELLING : JOB_RUNNING, JOB_COMPLETED);
+    }
     return 0;
 }
 
