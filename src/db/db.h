@@ -123,7 +123,7 @@ must_check int db_open(const struct db_options *options, struct error *error,
 
 /* Wraps an open sqlite3 handle of the application, whose own transaction is
  * under way: statements run inside it; begin, commit and rollback are refused
- * with -HF_INVALID; db_close() finalizes our statements and leaves the handle
+ * with -HF_INVALID, as is a handle without one; db_close() finalizes our statements and leaves the handle
  * open.  `handle` is a sqlite3 *. */
 must_check int db_borrow_sqlite(void *handle, const struct db_sql *sql, size_t sql_count,
                                 struct db **ret);

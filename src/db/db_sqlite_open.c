@@ -224,6 +224,8 @@ int sqlite_open(const struct db_options *options, struct error *error, struct db
 int sqlite_borrow(void *handle, const struct db_sql *sql, size_t sql_count,
                   struct db **ret)
 {
+    if (sqlite3_get_autocommit(handle))
+        return -HF_INVALID; /* no transaction: a set would commit row by row */
     struct sqlite *s = new (struct sqlite);
     if (!s)
         return -HF_NOMEM;

@@ -85,7 +85,10 @@ int store_borrow_sqlite(void *handle, int64_t now, struct error *error,
     struct db *db = NULL;
     int r = db_borrow_sqlite(handle, statements, SQL_COUNT, &db);
     if (r < 0)
-        return error_set(error, r, NULL, "This SQLite handle cannot be used.");
+        return error_set(error, r, NULL,
+                         r == -HF_INVALID ? "This SQLite handle has no transaction under way; "
+                                            "run BEGIN IMMEDIATE first."
+                                          : "No memory to enqueue.");
     struct store *store = store_make(db, STORE_PRODUCER);
     if (!store) {
         db_close(db);

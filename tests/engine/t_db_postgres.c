@@ -1,3 +1,4 @@
+/* test: once */
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The database floor on PostgreSQL: connections that break, at every moment at
@@ -381,4 +382,26 @@ TEST(nothing_is_printed_whatever_the_server_remarks)
     check_int(st.st_size, 0);
     close(fd);
     close(before);
+}
+
+TEST(a_locked_row_is_skipped_on_postgres)
+{
+    const char *url = test_postgres_url();
+    cleanup(close_db) struct db *one = open_more(url, false);
+    cleanup(close_db) struct db *two = open_more(url, false);
+    const struct db_value n = db_int(1);
+    struct db_rows rows;
+
+    check_ok(db_script(one, "CREATE TABLE things (id {id}, name TEXT, body {blob})"));
+    check_int(add(one, 1, 2), 2);
+    for (int i = 0; i < 2; i++) {
+        struct db *db = i == 0 ? one : two;
+        check_ok(db_begin(db));
+        check_ok(db_query(db, CLAIM, &n, 1, &rows));
+        check_int(db_next(&rows), 1);
+        check_int(db_get_int(&rows, 0), i + 1);
+        db_done(&rows);
+    }
+    db_rollback(one);
+    db_rollback(two);
 }

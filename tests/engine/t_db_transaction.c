@@ -144,30 +144,6 @@ TEST(a_post_that_failed_before_a_savepoint_is_not_undone_with_it)
     check_int(one_int(db, COUNT), 0);
 }
 
-TEST(a_locked_row_is_skipped_on_postgres)
-{
-    if (!test_on_postgres())
-        test_skip("SQLite has one writer at a time");
-    const char *url = test_db_url();
-    cleanup(close_db) struct db *one = open_more(url, false);
-    cleanup(close_db) struct db *two = open_more(url, false);
-    const struct db_value n = db_int(1);
-    struct db_rows rows;
-
-    check_ok(db_script(one, "CREATE TABLE things (id {id}, name TEXT, body {blob})"));
-    check_int(add(one, 1, 2), 2);
-    for (int i = 0; i < 2; i++) {
-        struct db *db = i == 0 ? one : two;
-        check_ok(db_begin(db));
-        check_ok(db_query(db, CLAIM, &n, 1, &rows));
-        check_int(db_next(&rows), 1);
-        check_int(db_get_int(&rows, 0), i + 1);
-        db_done(&rows);
-    }
-    db_rollback(one);
-    db_rollback(two);
-}
-
 TEST(work_is_counted)
 {
     cleanup(close_db) struct db *db = open_new();
