@@ -161,15 +161,16 @@ enum { SHOWN_BYTES = 48 };
 static const char *shown(int64_t stored, int64_t unit, char out[SHOWN_BYTES])
 {
     uint64_t size = stored < 0 ? -(uint64_t)stored : (uint64_t)stored;
-    uint64_t rest = size % (uint64_t)unit;
-    int n = snprintf(out, SHOWN_BYTES, "%s%" PRIu64, stored < 0 ? "-" : "",
-                     size / (uint64_t)unit);
+    uint64_t one = (uint64_t)unit;
+    assert(one > 0);
+
+    int n = snprintf(out, SHOWN_BYTES, "%s%" PRIu64, stored < 0 ? "-" : "", size / one);
+    uint64_t rest = size % one;
     if (rest > 0)
         out[n++] = '.';
     for (int digits = 0; rest > 0 && digits < 6; digits++) {
-        rest *= 10;
-        out[n++] = (char)('0' + rest / (uint64_t)unit);
-        rest %= (uint64_t)unit;
+        out[n++] = (char)('0' + rest * 10 / one);
+        rest = rest * 10 % one;
     }
     out[n] = '\0';
     return out;
