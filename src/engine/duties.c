@@ -85,7 +85,7 @@ static int do_beat(struct engine *engine, int64_t now)
     if (engine->owner_id != 0 && (postgres || engine->run_count > 0))
         r = engine_duty(engine, beat, NULL);
     if (r >= 0 && postgres && engine->clock == &clock_system)
-        r = engine_duty(engine, read_clock, NULL);
+        r = engine_look(engine, read_clock, NULL);
     if (r >= 0) {
         engine->next_beat = now + engine->settings.lease_us / 3;
         return 0;
@@ -190,15 +190,25 @@ static int64_t look_around(struct tx *tx, void *arg)
         r = store_int(tx->store, SQL_JOB_NEXT_DUE, NULL, INT64_MAX, &engine->next_due);
     if (r == 0)
         r = store_int(tx->store, SQL_JOB_NEXT_EXPIRY, NULL, INT64_MAX, &engine->next_expiry);
+    int64_t holds = 0;
     if (r == 0)
-        r = (int)(reservation_tick(tx) < 0 ? tx->store->failed : 0);
+        r = store_int(tx->store, SQL_RESERVATION_COUNT, NULL, 0, &holds);
+    engine->holds = holds > 0;
     return r;
+}
+
+static int64_t advance_holds(struct tx *tx, void *arg)
+{
+    (void)arg;
+    return reservation_tick(tx);
 }
 
 static int do_poll(struct engine *engine, int64_t now)
 {
     engine->next_poll = now + engine->settings.poll_interval_us;
-    int64_t r = engine_duty(engine, look_around, NULL);
+    int64_t r = engine_look(engine, look_around, NULL);
+    if (r >= 0 && engine->holds)
+        r = engine_duty(engine, advance_holds, NULL);
     if (r >= 0)
         r = reap(engine);
     return r < 0 ? (int)r : 0;

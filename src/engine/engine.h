@@ -193,6 +193,9 @@ int pile_run(struct tx *tx, struct command **commands, size_t count);
  * negative (rolled back).  Returns what it returned, or the commit's failure. */
 int64_t engine_duty(struct engine *engine, int64_t (*work)(struct tx *tx, void *arg),
                     void *arg);
+/* The same for looking only: it signs nothing, so it costs no flush. */
+int64_t engine_look(struct engine *engine, int64_t (*work)(struct tx *tx, void *arg),
+                    void *arg);
 
 /* Another node has judged us dead, and has taken over our runs: stop them, and
  * go on as a new owner.  engine.c. */

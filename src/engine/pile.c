@@ -188,15 +188,20 @@ static struct tx tx_of(struct engine *engine, int64_t now)
     return (struct tx){ .engine = engine, .store = engine->store, .now = now };
 }
 
-static int begin(struct engine *engine, struct tx *tx)
+static int begin_looking(struct engine *engine, struct tx *tx)
 {
     int64_t now = engine_now(engine);
-    engine->pile++;
     int r = store_begin(engine->store, now);
-    if (r < 0)
-        return r;
-    *tx = tx_of(engine, now);
-    return sign(engine);
+    if (r == 0)
+        *tx = tx_of(engine, now);
+    return r;
+}
+
+static int begin(struct engine *engine, struct tx *tx)
+{
+    engine->pile++;
+    int r = begin_looking(engine, tx);
+    return r < 0 ? r : sign(engine);
 }
 
 static int commit(struct engine *engine, int r)
@@ -395,5 +400,21 @@ int64_t engine_duty(struct engine *engine, int64_t (*work)(struct tx *tx, void *
     r = commit(engine, r);
     if (r == -HF_UNKNOWN)
         r = resolve_unknown(engine);
+    return r < 0 ? r : done;
+}
+
+int64_t engine_look(struct engine *engine, int64_t (*work)(struct tx *tx, void *arg),
+                    void *arg)
+{
+    struct tx tx;
+    int64_t done = 0;
+    if (engine->broken)
+        return engine->broken;
+    int r = begin_looking(engine, &tx);
+    if (r == 0) {
+        done = work(&tx, arg);
+        r = done < 0 ? (int)done : engine->store->failed;
+    }
+    store_end_looking(engine->store);
     return r < 0 ? r : done;
 }

@@ -82,8 +82,15 @@ static void attend(struct tx *tx, struct job_row *row)
 }
 
 struct attention {
-    int64_t owner_id;
+    int64_t owner_id, next;
 };
+
+static int64_t next_attention(struct tx *tx, void *arg)
+{
+    struct attention *a = arg;
+    return store_int(tx->store, SQL_RUN_NEXT_ATTENTION,
+                     (struct db_value[]){ db_int(a->owner_id) }, INT64_MAX, &a->next);
+}
 
 static int64_t attend_owner(struct tx *tx, void *arg)
 {
@@ -132,18 +139,21 @@ static bool may_judge(struct engine *engine, const struct owner *owner, int64_t 
 }
 
 /* A takeover that somebody began and did not finish, or that is ours to begin. */
+static int64_t find_unresolved(struct tx *tx, void *arg)
+{
+    int64_t since = tx->engine->settings.recovery_on_startup ? 0 : tx->engine->started_at;
+    return store_int(tx->store, SQL_OWNER_UNRESOLVED, (struct db_value[]){ db_int(since) }, 0,
+                     arg);
+}
+
 static int take_over(struct engine *engine)
 {
-    int64_t since = engine->settings.recovery_on_startup ? 0 : engine->started_at;
-    int64_t owner_id = 0;
-    if (engine->recovery)
-        return 0;
-    int r = store_int(engine->store, SQL_OWNER_UNRESOLVED,
-                      (struct db_value[]){ db_int(since) }, 0, &owner_id);
-    engine->store->failed = 0; /* outside a transaction nothing is sticky */
-    if (r == 0 && owner_id != 0)
+    int64_t owner_id = 0, r = 0;
+    if (!engine->recovery)
+        r = engine_look(engine, find_unresolved, &owner_id);
+    if (r >= 0 && owner_id != 0)
         r = recovery_begin(engine, RECOVERY_TAKEOVER, owner_id);
-    return r;
+    return (int)r;
 }
 
 static int64_t read_live(struct tx *tx, void *arg)
@@ -157,15 +167,17 @@ int64_t reap(struct engine *engine)
     struct judgement j = { 0 };
     int64_t done = 0, now = engine_now(engine);
     arena_init(&j.arena, 16 << 10, (size_t)64 << 20);
-    int64_t r = engine_duty(engine, read_live, &j);
+    int64_t r = engine_look(engine, read_live, &j);
     for (size_t i = 0; i < j.count && r >= 0; i++) {
         struct owner *owner = &j.owners[i];
         bool ours = owner->id == engine->owner_id;
         if (may_judge(engine, owner, now)) {
             r = engine_duty(engine, bury, owner);
         } else if (ours || (owner->type == OWNER_REMOTE && now >= engine->judge_from)) {
-            struct attention a = { owner->id };
-            r = engine_duty(engine, attend_owner, &a);
+            struct attention a = { .owner_id = owner->id };
+            r = engine_look(engine, next_attention, &a);
+            if (r >= 0 && a.next <= now)
+                r = engine_duty(engine, attend_owner, &a);
             done += r > 0 ? r : 0;
         }
     }

@@ -247,6 +247,15 @@ void store_rollback(struct store *store)
     end(store);
 }
 
+void store_end_looking(struct store *store)
+{
+    if (!store->open)
+        return;
+    assert(!store->dirty && !store->ids_fresh);
+    db_rollback(store->db);
+    end(store);
+}
+
 int store_savepoint(struct store *store)
 {
     post_counts(store); /* what came before must not be undone with what follows */

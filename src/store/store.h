@@ -118,6 +118,8 @@ must_check int store_begin(struct store *store, int64_t now);
 must_check int store_flush(struct store *store);
 must_check int store_commit(struct store *store); /* rolls back when it fails */
 void store_rollback(struct store *store);
+/* Ends a transaction that has only looked: what it learnt stays true. */
+void store_end_looking(struct store *store);
 must_check int store_savepoint(struct store *store);
 must_check int store_savepoint_keep(struct store *store); /* flushes first */
 must_check int store_savepoint_undo(struct store *store); /* drops the buffers too */
