@@ -25,7 +25,9 @@ struct world {
     const char *kinds[8];
     size_t kind_count, capacity;
     uint64_t seed;
-    struct error error; /* of the last command */
+    struct log *log;                                       /* or NULL */
+    bool (*adopt)(void *world, const struct job_row *row); /* or NULL */
+    struct error error;                                    /* of the last command */
     /* what the hooks were told */
     int64_t started[WORLD_RUNS];
     size_t started_count;
@@ -84,12 +86,14 @@ static inline int world_try_open(struct world *w)
                                                  .settings = &w->settings,
                                                  .clock = &w->clock,
                                                  .seed = w->seed,
+                                                 .log = w->log,
                                                  .host = &w->host,
                                                  .kinds = w->kinds,
                                                  .kind_count = w->kind_count,
                                                  .hooks = { .arg = w,
                                                             .started = world_on_started,
-                                                            .stop_run = world_on_stop } },
+                                                            .stop_run = world_on_stop,
+                                                            .adopt = w->adopt } },
                        &w->error, &w->engine);
 }
 
@@ -272,8 +276,8 @@ static inline struct command *queue_command(const char *name)
     struct command *c = command_new(OP_QUEUE);
     c->queue.name = slice_of(name);
     c->queue.pause = -1;
-    c->queue.slots = c->queue.concurrency = c->queue.stale_after_us = c->queue.max_retries =
-        c->queue.max_execution_us = c->queue.on_crash = INT64_MIN;
+    c->queue.slots = c->queue.concurrency = c->queue.stale_after_us =
+        c->queue.max_retries = c->queue.max_execution_us = c->queue.on_crash = INT64_MIN;
     return c;
 }
 
