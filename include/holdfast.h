@@ -241,10 +241,10 @@ int hf_open(const struct hf_options *options, struct hf_error *error, struct hf 
 /* Closes; NULL is fine.  No other thread may be using the handle, handlers
  * apart.  Nothing new is started; handlers that are running get
  * `shutdown_grace_ms` to return.  Those that have not returned by then are told
- * (hf_cancelled()) and their jobs are handed over: failed as interrupted, with
- * a retry that is due at once and has used up nothing.  A thread cannot be
- * killed safely, so hf_close() then still waits until each handler has returned,
- * and what it returns so late is kept as an event and changes nothing.
+ * (hf_cancelled()), and the jobs of those that do not return at once are handed
+ * over: failed as interrupted, with a retry that is due and has used up nothing.
+ * A thread cannot be killed safely, so hf_close() still waits until each handler
+ * has returned; what it returns so late is kept as an event and changes nothing.
  * Waits.  0, or -HF_INVALID inside a handler or callback: then nothing is done. */
 int hf_close(struct hf *hf);
 

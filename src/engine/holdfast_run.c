@@ -62,7 +62,7 @@ static struct slot *slot_of(const struct hf_run *run)
 static bool over_deadline(const struct slot *slot)
 {
     return atomic_load(&slot->stop) == HF_STOP_TIMEOUT ||
-           clock_mono_us(&clock_system) - slot->began_us > slot->allowed_us;
+           clock_mono_us(&clock_system) >= slot->deadline_us;
 }
 
 static void fail_with(struct slot *slot, int type, struct slice message)
@@ -76,7 +76,9 @@ static void fail_as_overdue(struct slot *slot)
 {
     char took[DURATION_TEXT_BYTES], allowed[DURATION_TEXT_BYTES], text[200];
 
-    duration_text(clock_mono_us(&clock_system) - slot->began_us, took);
+    int64_t over_us = clock_mono_us(&clock_system) - slot->deadline_us;
+
+    duration_text(slot->allowed_us + (over_us > 0 ? over_us : 0), took);
     duration_text(slot->allowed_us, allowed);
     snprintf(text, sizeof(text),
              "The handler returned after %s; the deadline was %s after the start.", took,

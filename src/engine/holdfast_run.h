@@ -22,8 +22,9 @@ struct slot {
     struct arena arena;               /* the texts of `run`, and of the outcome */
     const struct hf_handler *handler; /* NULL: no such kind here */
     int64_t owner_id;
-    int64_t began_us, allowed_us; /* monotonic start; time to the deadline */
-    atomic_int stop;              /* enum hf_stop_reason */
+    int64_t deadline_us; /* monotonic */
+    int64_t allowed_us;  /* from the start to the deadline */
+    atomic_int stop;     /* enum hf_stop_reason */
 
     bool failed;
     struct job_error error;

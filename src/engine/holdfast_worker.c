@@ -93,7 +93,8 @@ static void fill_slot(struct slot *slot, struct hf *hf, const struct started *st
     slot->handler = handler_of(hf, job->kind);
     slot->owner_id = started->owner_id;
     slot->allowed_us = started->deadline_at - started->started_at;
-    slot->began_us = mono_us();
+    /* The deadline is a time of the store's clock; a worker counts on its own. */
+    slot->deadline_us = mono_us() + started->deadline_at - engine_now(hf->engine);
     slot->run = (struct hf_run){
         .hf = hf,
         .job_id = job->id,
