@@ -46,7 +46,8 @@ struct dispatch {
 void dispatch_release(struct dispatch *dispatch);
 
 /* The entry of a queue, made if it is not there; NULL without memory.  `slots`
- * is noted, unless it is negative: then it stays as it is (a new entry: 0). */
+ * is noted, unless it is negative: then it stays as it is (a new entry: 0).
+ * Making an entry moves the others: earlier pointers are void. */
 struct dispatch_queue *dispatch_queue(struct dispatch *dispatch, int64_t queue_id,
                                       int64_t slots);
 

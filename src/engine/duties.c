@@ -223,13 +223,23 @@ static int64_t claim_idle(struct tx *tx, void *arg)
     return r < 0 ? r : claim_for_node(tx);
 }
 
-static bool wants_work(const struct engine *engine)
+/* The start lets go of a little more: another worker, or all of it. */
+static void loosen(struct engine *engine, int64_t now)
+{
+    for (size_t i = 0; i < engine->dispatch.count && engine->next_dispatch <= now; i++)
+        engine->dispatch.queues[i].hint = true;
+    engine->next_dispatch = dispatch_next(&engine->dispatch, now);
+}
+
+static bool wants_work(const struct engine *engine, int64_t now)
 {
     if (!engine->ready || local_busy(engine) >= engine->capacity)
         return false;
-    for (size_t i = 0; i < engine->dispatch.count; i++)
-        if (engine->dispatch.queues[i].hint)
+    for (size_t i = 0; i < engine->dispatch.count; i++) {
+        const struct dispatch_queue *queue = &engine->dispatch.queues[i];
+        if (queue->hint && dispatch_allowance(&engine->dispatch, queue, now).total > 0)
             return true;
+    }
     return false;
 }
 
@@ -274,7 +284,7 @@ static int64_t earliest(const struct engine *engine, int64_t now, bool failed)
         return now;
     const int64_t times[] = { engine->next_due,   engine->next_expiry, engine->next_poll,
                               engine->next_beat,  engine->next_sweep,  engine->next_prune,
-                              dispatch_next(&engine->dispatch, now) };
+                              engine->next_dispatch };
     int64_t next = INT64_MAX;
     for (size_t i = 0; i < array_len(times); i++)
         if (times[i] < next)
@@ -302,7 +312,8 @@ int64_t engine_tick(struct engine *engine)
         r = do_poll(engine, now);
     if (r >= 0)
         r = do_slow(engine, now);
-    if (r >= 0 && wants_work(engine))
+    loosen(engine, now);
+    if (r >= 0 && wants_work(engine, now))
         r = engine_duty(engine, claim_idle, NULL);
     if (r < 0)
         log_event(engine->log, LEVEL_WARN, "duty_failed",

@@ -131,7 +131,7 @@ static int set_up(struct engine *engine, const struct engine_options *options,
     engine->log = options->log;
     engine->hooks = options->hooks;
     engine->producer = options->producer;
-    engine->next_due = engine->next_expiry = INT64_MAX;
+    engine->next_due = engine->next_expiry = engine->next_dispatch = INT64_MAX;
     arena_init(&engine->pending_arena, 64 << 10, PENDING_ARENA_BYTES);
     if (options->settings)
         engine->settings = *options->settings;
@@ -222,6 +222,7 @@ void engine_workers_may_start(struct engine *engine, const struct recovery_count
                    s->startup_stagger_us, s->startup_burst_limit);
     engine->ready = true;
     engine->next_poll = 0;
+    engine->next_dispatch = 0;
 }
 
 /* ---- closing ---- */

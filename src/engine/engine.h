@@ -109,6 +109,7 @@ struct engine {
     int64_t next_due;      /* earliest scheduled job known; INT64_MAX: none */
     int64_t next_expiry;
     int64_t next_poll, next_beat, next_sweep, next_prune;
+    int64_t next_dispatch; /* the gentle start lets go of more */
     int64_t prune_after;   /* cursor of retention */
     struct reclass {       /* cursor through the ready index, see kinds.c */
         bool under_way;

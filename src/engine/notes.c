@@ -36,9 +36,11 @@ static struct dispatch_queue *entry_of(struct engine *engine, int64_t queue_id)
     return dispatch_queue(&engine->dispatch, queue_id, slots);
 }
 
+/* Does it use up the budget for old work?  Recovered retries have a lane of
+ * their own for that. */
 static bool is_old(const struct engine *engine, const struct job *job)
 {
-    return job->position < engine->started_at;
+    return job->position < engine->started_at && job->lane == LANE_NORMAL;
 }
 
 static struct slice keep(struct engine *engine, struct slice text)
@@ -168,14 +170,14 @@ void notes_drop(struct engine *engine)
         struct local_run *run = local_run_find(engine, engine->notes[i].job_id);
         if (!run || engine->notes[i].type != NOTE_ENDED)
             continue;
-        struct dispatch_queue *queue = dispatch_queue(&engine->dispatch, run->queue_id, 0);
+        struct dispatch_queue *queue = dispatch_queue(&engine->dispatch, run->queue_id, -1);
         assert(queue); /* it was there when the end was noted */
         queue->busy++;
         queue->busy_recovered += run->lane == LANE_RECOVERED;
     }
     for (size_t i = 0; i < engine->fresh_count; i++) {
         const struct job *job = &engine->fresh[i].job;
-        struct dispatch_queue *queue = dispatch_queue(&engine->dispatch, job->queue_id, 0);
+        struct dispatch_queue *queue = dispatch_queue(&engine->dispatch, job->queue_id, -1);
         assert(queue);
         dispatch_ended(queue, job->lane == LANE_RECOVERED);
         if (is_old(engine, job) && queue->old_started > 0)

@@ -48,7 +48,8 @@ static bool parse(struct slice text, struct policy *ret)
     }
     if (!ret->exponential)
         return ret->count > 0;
-    return ret->count == 3 && ret->number[0] > 0 && ret->number[2] <= 100;
+    return ret->count == 3 && ret->number[0] > 0 && ret->number[1] >= ret->number[0] &&
+           ret->number[2] <= 100;
 }
 
 int64_t retry_delay_us(struct slice policy_text, int index, struct rng *rng)

@@ -11,6 +11,8 @@
  *   CANCELLING -- complete -> COMPLETED; fail, timeout, interrupt -> CANCELLED;
  *                 crash -> FAILED, final
  *
+ *   SCHEDULED, QUEUED -- change -> stays, unless runAt moves it to the other one
+ *
  * There is no arrow from RUNNING back (I3) and none out of a terminal state.
  *
  * Who performs them: enqueue cmd_enqueue.c; due duties.c; claim cmd_claim.c;
