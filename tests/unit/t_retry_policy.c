@@ -28,7 +28,6 @@ TEST(an_exponential_delay_doubles_up_to_its_cap)
         check_int(delay_s("exp:10:100:0", i), expected[i]);
     check_int(delay_s("exp:10:100:0", 1 << 30), 100);
     check_int(delay_s("exp:1:2592000:0", 64), 2592000); /* no overflow on the way */
-    check_int(delay_s("exp:50:20:0", 0), 20);
 }
 
 TEST(jitter_adds_up_to_its_percentage_and_a_seed_replays_it)
@@ -98,6 +97,7 @@ TEST(a_malformed_policy_is_refused_and_waits_a_minute_where_it_is_stored)
         "exp:10:100:20:",
         "exp:10:100:20:1",
         "exp:0:100:20",
+        "exp:50:20:0", /* a cap below the base */
         "exp:10:100:101",
         "exp:10,100,20",
         "EXP:10:100:20",
