@@ -332,16 +332,15 @@ int hf_enqueue_async(struct hf *hf, const struct hf_new_job *jobs, size_t count,
                      const char *idempotency_key, hf_done *done, void *arg,
                      struct hf_error *error);
 
-/* Makes a job inside your own transaction on your own SQLite connection: it
- * exists if you commit, and never existed if you roll back.  Needs no handle.
+/* Makes a job inside the transaction that is open on your own SQLite connection:
+ * it exists if you commit, and never existed if you roll back.  Needs no handle.
  *
  * `db` has the store's file as its main database (attach yours, or keep your
- * tables in it), in WAL mode, with PRAGMA synchronous=FULL (-HF_INVALID
- * otherwise, with the sentence that says so).  Begin with BEGIN IMMEDIATE, or a
- * transaction that has read before may be -HF_BUSY.  After a failure your
- * transaction stands as it was before the call.  A scheduler notices the job
- * within its `poll_interval_ms`.  Global defaults are those of
- * hf_options_init(); a queue's own settings apply. */
+ * tables in it), in WAL mode, with PRAGMA synchronous=FULL; anything else is
+ * -HF_INVALID with the sentence that says what.  Begin with BEGIN IMMEDIATE, or
+ * it may be -HF_BUSY.  After a failure your transaction stands as it was before.
+ * A scheduler notices the job within its `poll_interval_ms`.  The global defaults
+ * are those of hf_options_init(); a queue's own settings apply. */
 int hf_enqueue_sqlite(struct sqlite3 *db, const struct hf_new_job *job,
                       struct hf_error *error, struct hf_enqueued *ret);
 

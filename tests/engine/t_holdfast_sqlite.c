@@ -140,6 +140,18 @@ TEST(a_refused_job_leaves_the_transaction_as_it_was)
     check_int(sqlite3_close(db), SQLITE_OK);
 }
 
+/* Refused, inside a transaction, which is not disturbed by it. */
+static void check_refused(sqlite3 *db, int code, const char *words)
+{
+    struct hf_error error;
+    run_sql(db, "BEGIN IMMEDIATE");
+    check_err(hf_enqueue_sqlite(db, &(struct hf_new_job){ .kind = "k" }, &error, NULL),
+              code);
+    if (!strstr(error.text, words))
+        fail("\"%s\" says nothing of \"%s\"", error.text, words);
+    run_sql(db, "COMMIT");
+}
+
 TEST(a_connection_that_could_lose_the_job_is_refused)
 {
     const char *url = new_store();
@@ -147,25 +159,24 @@ TEST(a_connection_that_could_lose_the_job_is_refused)
     struct hf_new_job job = { .kind = "k" };
     struct hf_error error;
 
-    run_sql(db, "PRAGMA synchronous=NORMAL");
     check_err(hf_enqueue_sqlite(db, &job, &error, NULL), -HF_INVALID);
-    check(strstr(error.text, "synchronous=FULL") != NULL);
+    check(strstr(error.text, "BEGIN IMMEDIATE") != NULL);
+    run_sql(db, "PRAGMA synchronous=NORMAL");
+    check_refused(db, -HF_INVALID, "synchronous=FULL");
     run_sql(db, "PRAGMA synchronous=FULL");
     run_sql(db, "PRAGMA journal_mode=DELETE");
-    check_err(hf_enqueue_sqlite(db, &job, &error, NULL), -HF_INVALID);
-    check(strstr(error.text, "WAL") != NULL);
+    check_refused(db, -HF_INVALID, "WAL");
     run_sql(db, "PRAGMA journal_mode=WAL");
     run_sql(db, "BEGIN IMMEDIATE");
     check_ok(hf_enqueue_sqlite(db, &job, &error, NULL));
     run_sql(db, "COMMIT");
     run_sql(db, "UPDATE meta SET value = '999' WHERE name = 'schema'");
-    check_err(hf_enqueue_sqlite(db, &job, &error, NULL), -HF_VERSION);
+    check_refused(db, -HF_VERSION, "newer");
 
     check_int(sqlite3_open(test_path("other.db"), &other), SQLITE_OK);
     run_sql(other,
             "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; CREATE TABLE t (x)");
-    check_err(hf_enqueue_sqlite(other, &job, &error, NULL), -HF_FOREIGN);
-    check(strstr(error.text, "not a Holdfast store") != NULL);
+    check_refused(other, -HF_FOREIGN, "not a Holdfast store");
     sqlite3_close(other);
     sqlite3_close(db);
 }
