@@ -270,6 +270,12 @@ void note_ended(struct engine *engine, int64_t job_id);
 void note_stop(struct engine *engine, int64_t job_id, int type);
 void notes_publish(struct engine *engine);
 void notes_drop(struct engine *engine);
+/* The same for one command behind a savepoint: all noted after the mark. */
+struct notes_mark {
+    size_t notes, fresh;
+};
+struct notes_mark notes_mark(const struct engine *engine);
+void notes_undo(struct engine *engine, struct notes_mark mark);
 /* Runs under way, those of the open transaction included. */
 size_t local_busy(const struct engine *engine);
 

@@ -164,9 +164,15 @@ void notes_publish(struct engine *engine)
     forget(engine);
 }
 
-void notes_drop(struct engine *engine)
+struct notes_mark notes_mark(const struct engine *engine)
 {
-    for (size_t i = 0; i < engine->note_count; i++) {
+    return (struct notes_mark){ engine->note_count, engine->fresh_count };
+}
+
+void notes_undo(struct engine *engine, struct notes_mark mark)
+{
+    assert(mark.notes <= engine->note_count && mark.fresh <= engine->fresh_count);
+    for (size_t i = mark.notes; i < engine->note_count; i++) {
         struct local_run *run = local_run_find(engine, engine->notes[i].job_id);
         if (!run || engine->notes[i].type != NOTE_ENDED)
             continue;
@@ -175,7 +181,7 @@ void notes_drop(struct engine *engine)
         queue->busy++;
         queue->busy_recovered += run->lane == LANE_RECOVERED;
     }
-    for (size_t i = 0; i < engine->fresh_count; i++) {
+    for (size_t i = mark.fresh; i < engine->fresh_count; i++) {
         const struct job *job = &engine->fresh[i].job;
         struct dispatch_queue *queue = dispatch_queue(&engine->dispatch, job->queue_id, -1);
         assert(queue);
@@ -183,5 +189,12 @@ void notes_drop(struct engine *engine)
         if (is_old(engine, job) && queue->old_started > 0)
             queue->old_started--;
     }
+    engine->note_count = mark.notes;
+    engine->fresh_count = mark.fresh;
+}
+
+void notes_drop(struct engine *engine)
+{
+    notes_undo(engine, (struct notes_mark){ 0 });
     forget(engine);
 }

@@ -131,6 +131,7 @@ static int run_claims(struct tx *tx, struct command **commands, size_t count)
         struct command *c = commands[i];
         if (c->op != OP_CLAIM)
             continue;
+        c->error = (struct error){ 0 };
         c->result = apply_claim(tx, c);
         r = tx->store->failed;
     }
@@ -231,14 +232,17 @@ static int first_pass(struct engine *engine, struct command **commands, size_t c
 /* One command behind a savepoint.  0 if the transaction can go on. */
 static int run_alone(struct tx *tx, struct command **command)
 {
+    struct notes_mark mark = notes_mark(tx->engine);
     int r = store_savepoint(tx->store);
     if (r < 0)
         return r;
     tx->alone = true;
     tx->undo = false;
     r = pile_run(tx, command, 1);
-    if (r == 0 && tx->undo)
+    if (r == 0 && tx->undo) {
+        notes_undo(tx->engine, mark);
         return store_savepoint_undo(tx->store);
+    }
     if (r == 0)
         r = store_savepoint_keep(tx->store);
     if (r == 0)
@@ -248,6 +252,7 @@ static int run_alone(struct tx *tx, struct command **command)
     (*command)->result = error_set(&(*command)->error, r, NULL,
                                    "The store refused this command: %s.",
                                    db_error(tx->store->db));
+    notes_undo(tx->engine, mark);
     return store_savepoint_undo(tx->store);
 }
 
