@@ -248,9 +248,10 @@ int hf_open(const struct hf_options *options, struct hf_error *error, struct hf 
  * Waits.  0, or -HF_INVALID inside a handler or callback: then nothing is done. */
 int hf_close(struct hf *hf);
 
-/* True once this scheduler has resolved what it found at its start, and its
- * workers may take jobs.  Always true of the other roles. */
-bool hf_ready(struct hf *hf);
+/* Waits, at most `timeout_ms` (0 looks once, -1 waits for ever), until this scheduler
+ * has resolved what it found at its start, and workers may take jobs.  The other
+ * roles are ready at once.  0, -HF_TIMEOUT. */
+int hf_wait_ready(struct hf *hf, int64_t timeout_ms);
 
 /* ---- enqueueing ---- */
 

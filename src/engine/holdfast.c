@@ -387,11 +387,6 @@ int hf_open(const struct hf_options *options, struct hf_error *error, struct hf 
     return 0;
 }
 
-bool hf_ready(struct hf *hf)
-{
-    return hf && atomic_load(&hf->ready);
-}
-
 int hf_close(struct hf *hf)
 {
     if (!hf)

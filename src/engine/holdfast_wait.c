@@ -104,6 +104,21 @@ int refuse_in_callback(struct hf *hf, struct error *why)
                      "never return.");
 }
 
+int hf_wait_ready(struct hf *hf, int64_t timeout_ms)
+{
+    struct watcher watcher;
+
+    if (!hf || timeout_ms < -1 || (timeout_ms != 0 && refuse_in_callback(hf, NULL) < 0))
+        return -HF_INVALID;
+    struct patience p = patience(timeout_ms < 0 ? -1 : ms_to_us(timeout_ms));
+    watch_add(hf, &watcher, 0);
+    bool ready = atomic_load(&hf->ready);
+    while (!ready && wait_a_little(hf, &watcher, &p))
+        ready = atomic_load(&hf->ready);
+    watch_remove(hf, &watcher);
+    return ready ? 0 : -HF_TIMEOUT;
+}
+
 /* ---- a job's end ---- */
 
 /* 1: over; 0: not yet, and *id is the job to wait for: it may have become a later

@@ -108,7 +108,7 @@ TEST(a_reader_makes_nothing)
     check_err(hf_cancel(reader, 1, NULL, &error, NULL), -HF_READONLY);
     check_err(hf_recover(reader, &error), -HF_CONFLICT);
     check_err(hf_start(reader, 1), -HF_CONFLICT);
-    check(hf_ready(reader));
+    check_ok(hf_wait_ready(reader, 0));
     check_ok(hf_close(reader));
     check_ok(hf_close(producer));
 }
@@ -260,7 +260,7 @@ TEST(what_is_not_there_is_an_error_and_not_a_crash)
     hf_events_free(NULL);
     hf_queues_free(NULL);
     hf_recoveries_free(NULL);
-    check(!hf_ready(NULL));
+    check_err(hf_wait_ready(NULL, 0), -HF_INVALID);
     check_err(hf_enqueue(NULL, &job, &error, &made), -HF_INVALID);
     check_err(hf_enqueue_async(NULL, &job, 1, NULL, NULL, NULL, &error), -HF_INVALID);
     check_err(hf_enqueue_sqlite(NULL, &job, &error, &made), -HF_INVALID);

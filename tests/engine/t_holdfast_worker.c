@@ -559,7 +559,7 @@ TEST(a_killed_process_leaves_a_job_that_is_failed_as_crash_and_retried)
     check_int(job->failure, HF_FAILURE_CRASH);
     check(strstr(job->failure_message, "crash recovery") != NULL);
     hf_job_free(job);
-    check(hf_ready(hf));
+    check_ok(hf_wait_ready(hf, 0));
 
     check_ok(hf_recover(hf, &error)); /* nothing is left to do */
     struct hf_recoveries *recoveries = NULL;
