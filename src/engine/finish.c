@@ -162,7 +162,7 @@ static void end_cancelled(struct tx *tx, struct job_row *row, const struct endin
                                .details = ending->error.details };
     end_run(tx, row, JOB_CANCELLED, &error);
     job->state = JOB_CANCELLED;
-    job->finished_at = tx->now;
+    job->finished_at = row->run.finished_at;
     store_job_update(tx->store, job, JOB_CANCELLING);
     tell(tx, job, "job.cancelled", "\"reason\":%s,\"wasRunning\":true",
          quoted(tx, job->cancel_reason));
@@ -184,7 +184,7 @@ void finish_job(struct tx *tx, struct job_row *row, struct ending *ending)
     }
     end_run(tx, row, JOB_FAILED, &ending->error);
     job->state = JOB_FAILED;
-    job->finished_at = tx->now;
+    job->finished_at = row->run.finished_at; /* now, or when the run had ended */
     decide_retry(tx, job, old_state == JOB_CANCELLING, ending);
     store_job_update(tx->store, job, old_state);
     tell_failed(tx, row, ending);
