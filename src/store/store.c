@@ -20,7 +20,7 @@ static const struct {
     enum sql sql;
     int width;
 } buffered[] = {
-    { SQL_RUN_COMPLETE, 3 }, { SQL_RUN_FINISH, 7 },   { SQL_JOB_UPDATE, 13 },    { SQL_JOB_INSERT, 27 },
+    { SQL_JOB_COMPLETE, 2 }, { SQL_RUN_COMPLETE, 3 }, { SQL_RUN_FINISH, 7 },   { SQL_JOB_UPDATE, 13 },    { SQL_JOB_INSERT, 27 },
     { SQL_PAYLOAD_INSERT, 2 }, { SQL_RUN_INSERT, 7 },   { SQL_RUN_INSERT_FAILED, 9 },
     { SQL_RUN_PROGRESS, 3 }, { SQL_RUN_ATTENTION, 2 },  { SQL_RUN_MISSED, 2 },
     { SQL_RUN_OWNER, 2 },    { SQL_RECLASS_SET, 2 },    { SQL_KIND_INSERT, 2 },
@@ -127,7 +127,7 @@ static int buffer_index(enum sql sql)
     for (size_t i = 0; i < array_len(buffered); i++)
         if (buffered[i].sql == sql)
             return (int)i;
-    assert(!"statement is not buffered");
+    assert(0 && "statement is not buffered");
     return -1;
 }
 

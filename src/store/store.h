@@ -250,7 +250,7 @@ struct completion {
     int64_t job_id, owner_id;
     struct slice result;
     bool done;
-    bool was_cancelling;
+    int old_state;
     int64_t queue_id;
 };
 must_check int store_complete(struct store *store, struct completion *completions,

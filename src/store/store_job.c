@@ -232,6 +232,26 @@ static int in_order(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
+static void read_claim(struct db_rows *rows, struct arena *arena, struct job *ret)
+{
+    int column = 0;
+    int64_t *const wide[] = { &ret->id,         &ret->root_id,    &ret->position,
+                              &ret->run_at,     &ret->created_at, &ret->max_execution_us,
+                              &ret->project_id, &ret->queue_id };
+    int *const narrow[] = { &ret->lane, &ret->priority, &ret->attempt, &ret->max_retries,
+                            &ret->retries_left };
+    struct slice *const text[] = { &ret->kind, &ret->unique_key, &ret->payload,
+                                   &ret->metadata, &ret->external_id };
+    *ret = (struct job){ .state = JOB_RUNNING };
+    for (size_t i = 0; i < array_len(wide); i++)
+        *wide[i] = db_get_int(rows, column++);
+    for (size_t i = 0; i < array_len(narrow); i++)
+        *narrow[i] = (int)db_get_int(rows, column++);
+    for (size_t i = 0; i < array_len(text); i++)
+        *text[i] = dup_text(rows, column++, arena);
+    ret->payload_apart = !ret->payload.p;
+}
+
 static int read_claimed(struct store *store, enum sql sql, const struct db_value *values,
                         size_t limit, struct job **ret, size_t *ret_count)
 {
@@ -243,7 +263,7 @@ static int read_claimed(struct store *store, enum sql sql, const struct db_value
     int r = db_query(store->db, (int)sql, values, 1, &rows);
     while (r >= 0 && (r = db_next(&rows)) > 0) {
         assert(n < limit);
-        store_read_job(&rows, 0, &store->arena, &jobs[n++]);
+        read_claim(&rows, &store->arena, &jobs[n++]);
     }
     db_done(&rows);
     if (r < 0)
@@ -301,25 +321,24 @@ static int by_job(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Marks the completions whose runs were theirs to complete. */
-static int complete_jobs(struct store *store, struct completion *list, size_t count,
-                         struct db_value *values)
+/* Marks the completions whose runs are theirs to complete. */
+static int find_completable(struct store *store, struct completion *list, size_t count,
+                            struct db_value *values)
 {
     for (size_t i = 0; i < count; i++) {
-        values[3 * i] = db_int(list[i].job_id);
-        values[3 * i + 1] = db_int(list[i].owner_id);
-        values[3 * i + 2] = db_int(store->now);
+        values[2 * i] = db_int(list[i].job_id);
+        values[2 * i + 1] = db_int(list[i].owner_id);
         list[i].done = false;
     }
     struct db_rows rows;
-    int r = db_query(store->db, SQL_JOB_COMPLETE, values, count, &rows);
+    int r = db_query(store->db, SQL_COMPLETABLE, values, count, &rows);
     while (r >= 0 && (r = db_next(&rows)) > 0) {
         struct completion key = { .job_id = db_get_int(&rows, 0) };
         struct completion *c = bsearch(&key, list, count, sizeof(key), by_job);
         assert(c && !c->done);
         c->done = true;
         c->queue_id = db_get_int(&rows, 1);
-        c->was_cancelling = !db_is_null(&rows, 2);
+        c->old_state = (int)db_get_int(&rows, 2);
     }
     db_done(&rows);
     return r;
@@ -327,21 +346,21 @@ static int complete_jobs(struct store *store, struct completion *list, size_t co
 
 int store_complete(struct store *store, struct completion *list, size_t count)
 {
-    struct db_value *values = arena_array(&store->arena, struct db_value, 3 * count);
+    struct db_value *values = arena_array(&store->arena, struct db_value, 2 * count);
     if (!values)
         return store_fail(store, -HF_NOMEM);
     qsort(list, count, sizeof(*list), by_job);
-    int r = complete_jobs(store, list, count, values);
+    int r = find_completable(store, list, count, values);
     if (r < 0)
         return store_fail(store, r);
     for (size_t i = 0; i < count; i++) {
         if (!list[i].done)
             continue;
+        struct db_value id = db_int(list[i].job_id), now = db_int(store->now);
+        store_post(store, SQL_JOB_COMPLETE, (struct db_value[]){ id, now });
         store_post(store, SQL_RUN_COMPLETE,
-                   (struct db_value[]){ db_int(list[i].job_id), db_int(store->now),
-                                        db_text(list[i].result) });
-        store_count_move(store, list[i].queue_id,
-                         list[i].was_cancelling ? JOB_CANCELLING : JOB_RUNNING, JOB_COMPLETED);
+                   (struct db_value[]){ id, now, db_text(list[i].result) });
+        store_count_move(store, list[i].queue_id, list[i].old_state, JOB_COMPLETED);
     }
     return 0;
 }
