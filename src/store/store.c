@@ -15,16 +15,24 @@ static const struct db_sql statements[SQL_COUNT] = {
 
 /* The statements that are buffered, in the order in which a flush writes them.
  * A failed job must give up its unique key before its retry takes it, so
- * updates come before inserts; a run follows its job. */
+ * updates come before inserts; a run follows its job, and tells of its progress
+ * before it ends.  Those that update one row by its id are keyed: PostgreSQL
+ * applies one of two rows with the same key in a set, so the first is written
+ * before the second is posted. */
 static const struct {
     enum sql sql;
     int width;
+    bool keyed;
 } buffered[] = {
-    { SQL_JOB_COMPLETE, 2 }, { SQL_RUN_COMPLETE, 3 }, { SQL_RUN_FINISH, 7 },   { SQL_JOB_UPDATE, 13 },    { SQL_JOB_INSERT, 27 },
-    { SQL_PAYLOAD_INSERT, 2 }, { SQL_RUN_INSERT, 7 },   { SQL_RUN_INSERT_FAILED, 9 },
-    { SQL_RUN_PROGRESS, 3 }, { SQL_RUN_ATTENTION, 2 },  { SQL_RUN_MISSED, 2 },
-    { SQL_RUN_OWNER, 2 },    { SQL_RECLASS_SET, 2 },    { SQL_KIND_INSERT, 2 },
-    { SQL_EVENT_INSERT, 8 }, { SQL_COUNTER_ADD, 11 },
+    { SQL_RUN_PROGRESS, 3, true },   { SQL_JOB_COMPLETE, 2, true },
+    { SQL_RUN_COMPLETE, 3, true },   { SQL_RUN_FINISH, 7, true },
+    { SQL_JOB_UPDATE, 13, true },    { SQL_JOB_INSERT, 27, false },
+    { SQL_PAYLOAD_INSERT, 2, false }, { SQL_RUN_INSERT, 7, false },
+    { SQL_RUN_INSERT_FAILED, 9, false },
+    { SQL_RUN_ATTENTION, 2, true },  { SQL_RUN_MISSED, 2, true },
+    { SQL_RUN_OWNER, 2, true },      { SQL_RECLASS_SET, 2, true },
+    { SQL_KIND_INSERT, 2, false },   { SQL_EVENT_INSERT, 8, false },
+    { SQL_COUNTER_ADD, 11, false },
 };
 static_assert(array_len(buffered) <= STORE_BUFFERS, "more buffers than room");
 
@@ -131,6 +139,25 @@ static int buffer_index(enum sql sql)
     return -1;
 }
 
+/* True if a row of this key may be in the buffer already.  Ids come in blocks, so
+ * their low bits tell apart what a pile holds; a false alarm costs a flush. */
+static bool seen_before(struct row_buffer *buffer, struct db_value key)
+{
+    assert(key.type == DB_INT);
+    uint64_t bit = (uint64_t)key.i % STORE_KEY_BITS;
+    uint64_t *word = &buffer->seen[bit / 64], mask = UINT64_C(1) << (bit % 64);
+    bool seen = (*word & mask) != 0;
+    *word |= mask;
+    return seen;
+}
+
+static void empty(struct row_buffer *buffer)
+{
+    if (buffer->count > 0)
+        memset(buffer->seen, 0, sizeof(buffer->seen));
+    buffer->count = 0;
+}
+
 void store_post(struct store *store, enum sql sql, const struct db_value *values)
 {
     assert(store->open);
@@ -138,6 +165,11 @@ void store_post(struct store *store, enum sql sql, const struct db_value *values
     size_t width = (size_t)buffered[i].width;
     struct row_buffer *buffer = &store->buffers[i];
 
+    if (buffered[i].keyed && seen_before(buffer, values[0])) {
+        if (store_flush(store) < 0)
+            return;
+        (void)seen_before(buffer, values[0]);
+    }
     if (buffer->count == buffer->capacity) {
         size_t capacity = buffer->capacity ? 2 * buffer->capacity : 16;
         void *grown = realloc(buffer->values, capacity * width * sizeof(*values));
@@ -155,7 +187,7 @@ void store_post(struct store *store, enum sql sql, const struct db_value *values
 static void drop_buffers(struct store *store)
 {
     for (size_t i = 0; i < STORE_BUFFERS; i++)
-        store->buffers[i].count = 0;
+        empty(&store->buffers[i]);
 }
 
 int store_flush(struct store *store)
@@ -168,7 +200,7 @@ int store_flush(struct store *store)
         if (buffer->count > 0)
             store_fail(store, db_post(store->db, (int)buffered[i].sql, buffer->values,
                                       buffer->count));
-        buffer->count = 0;
+        empty(buffer);
     }
     return store->failed;
 }

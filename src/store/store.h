@@ -59,12 +59,13 @@ struct queue_entry {
     struct queue_entry *next_dirty;
 };
 
+enum { STORE_BUFFERS = 16, STORE_ID_BLOCK = 1024, STORE_KEY_BITS = 8192 };
+
 struct row_buffer {
     struct db_value *values;
     size_t count, capacity; /* in rows */
+    uint64_t seen[STORE_KEY_BITS / 64]; /* low bits of the keys that are in it */
 };
-
-enum { STORE_BUFFERS = 16, STORE_ID_BLOCK = 1024 };
 
 /* What one transaction may hold: a pile of batches with large payloads. */
 #define STORE_ARENA_BYTES ((size_t)1 << 30)

@@ -138,7 +138,7 @@ static inline int change(struct world *w, int64_t id, int64_t run_at, int priori
 
 /* ---- piles ---- */
 
-enum { PILE_MAX = 64 };
+enum { PILE_MAX = 512 };
 
 struct test_pile {
     struct command *list[PILE_MAX];
