@@ -336,9 +336,9 @@ static int find_completable(struct store *store, struct completion *list, size_t
         struct completion key = { .job_id = db_get_int(&rows, 0) };
         struct completion *c = bsearch(&key, list, count, sizeof(key), by_job);
         assert(c && !c->done);
-        c->done = true;
         c->queue_id = db_get_int(&rows, 1);
         c->old_state = (int)db_get_int(&rows, 2);
+        c->done = job_state_busy(c->old_state);
     }
     db_done(&rows);
     return r;
