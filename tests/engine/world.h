@@ -19,6 +19,7 @@ struct world {
     struct clock clock; /* first: the callbacks cast */
     int64_t wall, mono;
     const char *url;
+    const char *vfs; /* SQLite's, or NULL */
     struct engine *engine;
     struct settings settings;
     struct host host;
@@ -82,6 +83,7 @@ static inline int world_try_open(struct world *w)
 {
     w->error = (struct error){ 0 };
     return engine_open(&(struct engine_options){ .url = w->url,
+                                                 .vfs = w->vfs,
                                                  .node_name = "node",
                                                  .settings = &w->settings,
                                                  .clock = &w->clock,

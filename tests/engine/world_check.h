@@ -43,8 +43,9 @@ static inline void check_world(struct world *w, struct findings *found)
     struct error error = { 0 };
     struct store *reader = NULL;
     *found = (struct findings){ 0 };
-    if (store_open(&(struct store_options){ .url = w->url, .role = STORE_READER }, &error,
-                   &reader) < 0)
+    if (store_open(
+            &(struct store_options){ .url = w->url, .vfs = w->vfs, .role = STORE_READER },
+            &error, &reader) < 0)
         fail("open to check: %s", error.text);
     int r = check_store_from(reader, &w->host, w->wall, world_on_violation, found,
                              &found->report);
