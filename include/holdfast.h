@@ -2,9 +2,9 @@
  *
  * holdfast.h -- a job queue in your own program that survives any crash.
  *
- * A JOB is work asked for once: a kind ("send-mail"), a payload (JSON), and how
- * often to try again.  hf_enqueue() returns when it is on disk; from then on it
- * is accounted for, whatever crashes.  A HANDLER is your function for one kind;
+ * A JOB is work asked for once: a kind ("greet"), a payload (JSON), and how often
+ * to try again.  hf_enqueue() returns when it is on disk; from then on it is
+ * accounted for, whatever crashes.  A HANDLER is your function for one kind;
  * worker threads of the library call it.  The store is one SQLite file, or a
  * PostgreSQL database that many processes share.
  *
@@ -24,8 +24,6 @@
  *   hf_run(hf, 4);
  *   hf_close(hf);
  *
- * The folder examples/ has whole programs.
- *
  * AT MOST ONE EXECUTION.  A job is executed at most once.  When it fails, or its
  * process dies under it, it is marked failed and kept, and its RETRY is a new job
  * with `retry_of` set: a chain of jobs, each with one outcome.  A handler that
@@ -33,26 +31,22 @@
  * being done again by the retry.
  *
  * ERRORS.  A function that can fail returns 0 or the negative of an HF_ code
- * below.  Where there is a `struct hf_error *`, it may be NULL, and is filled
- * when, and only when, the function fails: with one sentence for a person, and
- * the field to blame if there is one.  Results go to `ret`, the last parameter,
- * which is untouched on failure.  Misuse (NULL where there must be something, a
- * closed door) is -HF_INVALID or -HF_CONFLICT, never a crash.  The library does
- * not print, does not abort over memory, and has no global state.
+ * below.  A `struct hf_error *` may be NULL, and is filled when, and only when,
+ * the function fails.  Results go to `ret`, the last parameter, untouched on
+ * failure.  Misuse is -HF_INVALID or -HF_CONFLICT, never a crash.  The library
+ * does not print, does not abort over memory, and has no global state.
  *
  * THREADS.  Any thread may call any function with an open handle; hf_close()
- * comes last.  A function WAITS if its contract says so: it may not be called
- * inside a callback of the library (hf_done, hf_log), where it returns
- * -HF_INVALID, since it would wait for its own thread.  Handlers run in threads
- * of their own and may call anything but hf_close() and hf_run().  The library's
- * threads have all signals blocked.  A child made by fork() may not use the
- * handle.
+ * comes last.  A function that WAITS, as its contract says, may not be called
+ * inside a callback (hf_done, hf_log): there it returns -HF_INVALID, since it
+ * would wait for its own thread.  Handlers run in threads of their own and may
+ * call anything but hf_close() and hf_run().  The library's threads have all
+ * signals blocked.  A child made by fork() may not use the handle.
  *
  * TIMES are microseconds since 1970, UTC (`_us`); durations are milliseconds
- * (`_ms`).  0 means "not there".  Texts are UTF-8, ended by NUL.
- *
- * STRUCTS that you fill are zero where you say nothing, or are filled with
- * defaults by an init function; `reserved` stays zero, so that they can grow. */
+ * (`_ms`).  0 means "not there".  Texts are UTF-8, ended by NUL.  STRUCTS that you
+ * fill are zero where you say nothing, or are filled with defaults by an init
+ * function; `reserved` stays zero, so that they can grow. */
 #pragma once
 
 #include <stdbool.h>
@@ -92,8 +86,7 @@ enum hf_status {
     HF_INTERNAL     /* a defect in Holdfast */
 };
 
-/* Why a call failed. */
-struct hf_error {
+struct hf_error {   /* why a call failed */
     int code;       /* -HF_... */
     char field[64]; /* "" or the field to blame */
     char text[512]; /* the sentence */
@@ -102,12 +95,9 @@ struct hf_error {
 /* "not-found" and "No such thing"; for any code, also -HF_...; never NULL. */
 const char *hf_status_name(int code);
 const char *hf_status_title(int code);
-
-/* The version of the library, "0.1.0". */
-const char *hf_version(void);
+const char *hf_version(void); /* of the library, "0.1.0" */
 
 /* ---- words ---- */
-
 enum hf_state {
     HF_SCHEDULED = 1, /* waits for its time */
     HF_QUEUED,        /* may be started */
@@ -132,37 +122,23 @@ enum hf_failure {
     HF_FAILURE_OTHER
 };
 
-/* What became of the retry of a failed job. */
-enum hf_retry_state {
-    HF_RETRY_NONE = 0,
-    HF_RETRY_PENDING, /* to be decided by a recovery */
-    HF_RETRY_RETRIED,
-    HF_RETRY_FINAL /* there is none, and retry_reason says why */
-};
+/* What became of a failed job's retry.  PENDING: a recovery will decide; FINAL:
+ * there is none, and retry_reason says why. */
+enum hf_retry_state { HF_RETRY_NONE, HF_RETRY_PENDING, HF_RETRY_RETRIED, HF_RETRY_FINAL };
 
-/* The names that the HTTP API and the command line use ("queued", "rate_limit",
- * "retried", ...); NULL for a number that is none. */
+/* Their names, as users write them ("queued", "rate_limit"); NULL for no number. */
 const char *hf_state_name(int state);
 const char *hf_failure_name(int failure);
 const char *hf_retry_state_name(int retry_state);
-/* The number of a state's name; 0 if it is none. */
-int hf_state_from_name(const char *name);
 
 /* ---- opening and closing ---- */
-
 struct hf;
 struct hf_run;
-
-enum hf_role {
-    /* Executes jobs, recovers after crashes, keeps the times.  One per SQLite
-     * file; any number per PostgreSQL database. */
-    HF_SCHEDULER = 0,
-    /* Makes the store if it is not there; enqueues, looks, cancels and changes.
-     * Beside a scheduler in another process, or without one. */
-    HF_PRODUCER,
-    /* Looks only, and makes nothing. */
-    HF_READER
-};
+/* A SCHEDULER executes jobs, recovers after crashes, keeps the times: one per
+ * SQLite file, any number per PostgreSQL database.  A PRODUCER enqueues, looks,
+ * cancels and changes, beside a scheduler or without one; it makes the store if it
+ * is not there.  A READER looks only, and makes nothing. */
+enum hf_role { HF_SCHEDULER = 0, HF_PRODUCER, HF_READER };
 
 /* Your function for one kind of job, called in a worker thread; see below. */
 struct hf_handler {
@@ -172,13 +148,10 @@ struct hf_handler {
 };
 
 enum hf_level { HF_LOG_DEBUG = 0, HF_LOG_INFO, HF_LOG_WARN, HF_LOG_ERROR };
-
-/* One event, as a line without its newline:
- * 2026-08-01T12:34:56.789Z warn lease_lost job=42 owner="node 3"
- * Called by threads of the library, one call at a time: be quick, and call
- * nothing that waits. */
+/* One event, as a line: 2026-08-01T12:34:56.789Z warn lease_lost job=42 owner=a
+ * Called by threads of the library, one at a time: be quick, and call nothing that
+ * waits. */
 typedef void hf_log(void *arg, enum hf_level level, const char *line);
-
 enum hf_throttle { HF_THROTTLE_AUTO = 0, HF_THROTTLE_ALWAYS, HF_THROTTLE_NEVER };
 
 /* How to open.  Fill with hf_options_init(), then change what you like.  All of
@@ -194,9 +167,7 @@ struct hf_options {
     hf_log *log; /* NULL: silence */
     void *log_arg;
     enum hf_level log_level; /* from here on; HF_LOG_INFO */
-    /* Commands that may wait for their commit at once; beyond that a call is
-     * -HF_BUSY.  65536, which is also the most. */
-    size_t max_pending;
+    size_t max_pending;      /* 65536: may wait for a commit at once; then -HF_BUSY */
 
     /* Of a scheduler; the values here are those of hf_options_init(). */
     int64_t shutdown_grace_ms;       /* 10000: for handlers, at hf_close() */
@@ -213,8 +184,7 @@ struct hf_options {
     int crash_limit;                   /* 3: crashes in a row that make a job poison */
     int64_t claim_batch;               /* 0: as many at once as there are free slots */
     bool all_events;                   /* false; true: ordinary events are kept too */
-    int retention_completed_days;      /* 0: keep for ever */
-    int retention_failed_days;         /* 0: keep for ever */
+    int retention_completed_days, retention_failed_days; /* 0: keep for ever */
 
     /* What a job gets where neither it nor its queue says otherwise. */
     int64_t max_payload_bytes; /* 1048576, which is also the most */
@@ -225,17 +195,14 @@ struct hf_options {
     int64_t max_execution_ms;  /* 1800000: a run's deadline */
     uint64_t reserved[16];
 };
-
 void hf_options_init(struct hf_options *options);
 
 /* Opens a store, and makes a new one where there is none (not as a reader).
  * A scheduler then begins to recover what a crash left, in the background.
  * Free with hf_close().  Waits for the database.
- *
- * Errors, each with its sentence: -HF_INVALID (an option), -HF_LOCKED (another
- * scheduler has this file open), -HF_FOREIGN (not a Holdfast store), -HF_VERSION,
- * -HF_READONLY, -HF_CORRUPT, -HF_FULL, -HF_IO, -HF_NOT_FOUND (no such folder; or,
- * for a reader, no store), -HF_UNAVAILABLE, -HF_NOMEM, -HF_SYSTEM. */
+ * Each error has its sentence: -HF_INVALID (an option), -HF_LOCKED (another
+ * scheduler has this file), -HF_NOT_FOUND (no such folder; for a reader, no store),
+ * -HF_FOREIGN, -HF_VERSION, -HF_READONLY, -HF_CORRUPT, -HF_UNAVAILABLE, ... */
 int hf_open(const struct hf_options *options, struct hf_error *error, struct hf **ret);
 
 /* Closes; NULL is fine.  No other thread may be using the handle, handlers
@@ -254,7 +221,6 @@ int hf_close(struct hf *hf);
 int hf_wait_ready(struct hf *hf, int64_t timeout_ms);
 
 /* ---- enqueueing ---- */
-
 enum hf_on_conflict {
     HF_CONFLICT_RETURN = 0, /* the live job is the answer */
     HF_CONFLICT_REJECT,     /* -HF_DUPLICATE */
@@ -262,27 +228,23 @@ enum hf_on_conflict {
 };
 
 enum hf_on_crash { HF_CRASH_DEFAULT = 0, HF_CRASH_RETRY, HF_CRASH_FAIL };
-
 enum { HF_NO_RETRIES = -1 };
 
 /* A job to be made.  Zero is the default of everything but the kind:
  *   struct hf_new_job job = { .kind = "greet", .payload = "{\"to\": \"you\"}" };
  * Names (kind, project, queue) are made of [A-Za-z0-9._-], 1 to 100 of them. */
 struct hf_new_job {
-    const char *kind;     /* required */
-    const char *project;  /* "default"; others must have been made */
-    const char *queue;    /* "default"; made at its first mention */
-    const char *payload;  /* JSON; null.  Given back byte for byte */
-    size_t payload_bytes; /* 0: up to the NUL */
-    const char *metadata; /* a small JSON object of strings, to find it by */
-    /* One live job per key and project: what happens to a second one is
-     * `on_conflict`. */
-    const char *unique_key;
+    const char *kind;       /* required */
+    const char *project;    /* "default"; others must have been made */
+    const char *queue;      /* "default"; made at its first mention */
+    const char *payload;    /* JSON; null.  Given back byte for byte */
+    size_t payload_bytes;   /* 0: up to the NUL */
+    const char *metadata;   /* a small JSON object of strings, to find it by */
+    const char *unique_key; /* one live job per key and project; the second one: */
     enum hf_on_conflict on_conflict;
-    const char *external_id;     /* your name for it, up to 500 bytes */
-    const char *concurrency_key; /* kept with it, for later */
-    int priority;                /* 9 is first, 1 is last; 5 */
-    int64_t run_at_us;           /* not before; or: */
+    const char *external_id; /* your name for it, up to 500 bytes */
+    int priority;            /* 9 is first, 1 is last; 5 */
+    int64_t run_at_us;       /* not before; or: */
     int64_t delay_ms;
     int64_t expires_at_us; /* cancelled if it was not started by then */
     int max_retries;       /* 0: the queue's; HF_NO_RETRIES: none */
@@ -294,7 +256,6 @@ struct hf_new_job {
     enum hf_on_crash on_crash;
     uint64_t reserved[8];
 };
-
 struct hf_enqueued {
     int64_t id;
     bool deduplicated; /* it was there before: by its key, or the idempotency key */
@@ -303,7 +264,6 @@ struct hf_enqueued {
 };
 
 /* Makes a job.  Returns when it is on disk.  Waits.  `ret` may be NULL.
- *
  * Errors: -HF_INVALID and -HF_TOO_LARGE (a field), -HF_DUPLICATE, -HF_NOT_FOUND
  * (the project), -HF_BUSY (max_pending), -HF_CLOSED, and those of the store:
  * -HF_UNAVAILABLE, -HF_FULL, -HF_IO, ...  After -HF_UNKNOWN the job may be there:
@@ -345,48 +305,35 @@ int hf_enqueue_async(struct hf *hf, const struct hf_new_job *jobs, size_t count,
 int hf_enqueue_sqlite(struct sqlite3 *db, const struct hf_new_job *job,
                       struct hf_error *error, struct hf_enqueued *ret);
 
-/* Makes a project, to keep jobs and their unique keys apart.  -HF_CONFLICT if it
- * is there.  Waits. */
+/* Makes a project: jobs and unique keys apart.  -HF_CONFLICT if it is there.  Waits. */
 int hf_create_project(struct hf *hf, const char *name, struct hf_error *error);
 
 /* ---- executing ---- */
-
 /* What a handler is given.  All of it is valid until the handler returns. */
 struct hf_run {
     struct hf *hf;
     int64_t job_id;
     int64_t root_id; /* the first job of the chain: the same over its retries */
-    const char *kind;
-    const char *queue;
+    const char *kind, *queue;
     const char *payload; /* JSON, as it was enqueued */
     size_t payload_bytes;
-    const char *metadata;    /* NULL if there is none */
-    const char *unique_key;  /* likewise */
-    const char *external_id; /* likewise */
-    int attempt;             /* 1, and one more with each retry */
-    int retries_left;
-    int64_t started_at_us;
-    int64_t deadline_at_us;
+    const char *metadata, *unique_key, *external_id; /* NULL if there is none */
+    int attempt, retries_left; /* attempt is 1, and one more with each retry */
+    int64_t started_at_us, deadline_at_us;
 };
 
 /* A handler ends with 0 (completed) or anything else (failed), best through one
- * of these two.  It may not end its thread or jump out of itself.
- *
+ * of these two; it may not end its thread or jump out of itself:
  *   return hf_succeed(run, "{\"sent\": 3}");
- *   return hf_fail(run, HF_FAILURE_NETWORK, "timeout", "mx1 does not answer", NULL);
- */
-
+ *   return hf_fail(run, HF_FAILURE_NETWORK, NULL, "mx1 does not answer", NULL); */
 /* Notes the result, JSON of up to 1 MiB or NULL, and returns 0; -HF_INVALID if
  * it is not JSON, -HF_TOO_LARGE, -HF_NOMEM. */
 int hf_succeed(struct hf_run *run, const char *result);
 
 /* Notes why it failed, and returns 1.  `type_name` is a word of your own (an
- * exception's name), `details` is JSON; both may be NULL.  A failure to report a
- * failure would hide it, so nothing is refused: texts are cut to their limits
- * (200 bytes, 4096 for the message), bytes that are not UTF-8 become '?', a
- * failure type that is none becomes HF_FAILURE_OTHER, and details that are not
- * JSON or exceed 64 KiB are left out.  HF_FAILURE_INTERRUPTED is retried at once
- * and uses up no retry. */
+ * exception's name, up to 200 bytes), `message` a sentence (4096), `details` JSON
+ * (64 KiB); all may be NULL.  Refusing would hide the failure, so texts are cut,
+ * bytes that are not UTF-8 become '?', details that are not JSON are left out. */
 int hf_fail(struct hf_run *run, enum hf_failure failure, const char *type_name,
             const char *message, const char *details);
 
@@ -399,18 +346,16 @@ void hf_retry_after(struct hf_run *run, int64_t delay_ms);
  * the run's outcome.  0, -HF_INVALID, -HF_TOO_LARGE. */
 int hf_progress(struct hf_run *run, int percent, const char *text);
 
-/* Why a handler should stop. */
-enum hf_stop_reason {
-    HF_STOP_NONE = 0,
-    HF_STOP_CANCELLED, /* somebody cancelled the job */
-    HF_STOP_TIMEOUT,   /* it is over its deadline: it will fail, whatever it returns */
-    HF_STOP_LOST,      /* this process was taken for dead; another has the job */
-    HF_STOP_SHUTDOWN   /* hf_close()'s grace is over; the job was handed over */
+enum hf_stop_reason { /* why a handler should stop */
+                      HF_STOP_NONE = 0,
+                      HF_STOP_CANCELLED, /* somebody cancelled the job */
+                      HF_STOP_TIMEOUT, /* it is over its deadline, and fails whatever it returns */
+                      HF_STOP_LOST, /* this process was taken for dead; another has the job */
+                      HF_STOP_SHUTDOWN /* hf_close()'s grace is over; the job was handed over */
 };
 
-/* Not 0 once the handler should stop: it does so by returning, and its outcome
- * is recorded as the reason has it.  Cheap: ask often.  A handler that does not
- * ask is not stopped by anything. */
+/* Not 0 once the handler should stop, which it does by returning.  Cheap: ask
+ * often.  A handler that does not ask is not stopped by anything. */
 enum hf_stop_reason hf_cancelled(const struct hf_run *run);
 
 /* True once hf_stop() or hf_close() was called: a handler that works for long
@@ -432,11 +377,9 @@ int hf_run(struct hf *hf, int threads);
 void hf_stop(struct hf *hf);
 
 /* ---- changing ---- */
-
-/* Cancels a job: a waiting one at once (*ret is HF_CANCELLED), a running one is
- * told (HF_CANCELLING).  `reason` may be NULL, as may `ret`.  -HF_NOT_FOUND;
- * -HF_CONFLICT if it is over, with the retry's id in the sentence if that one is
- * live.  Waits. */
+/* Cancels a job: a waiting one at once (HF_CANCELLED), a running one is told
+ * (HF_CANCELLING).  `reason` and `ret` may be NULL.  -HF_NOT_FOUND; -HF_CONFLICT if
+ * it is over: the sentence names its retry, if that one is live.  Waits. */
 int hf_cancel(struct hf *hf, int64_t job_id, const char *reason, struct hf_error *error,
               int *ret_state);
 
@@ -447,7 +390,6 @@ struct hf_change {
     const char *queue;
     uint64_t reserved[4];
 };
-
 /* -HF_NOT_FOUND; -HF_CONFLICT if it is not waiting any more.  Waits. */
 int hf_change(struct hf *hf, int64_t job_id, const struct hf_change *change,
               struct hf_error *error, int *ret_state);
@@ -459,8 +401,7 @@ int hf_change(struct hf *hf, int64_t job_id, const struct hf_change *change,
  * live job holds its unique key.  Waits. */
 int hf_retry(struct hf *hf, int64_t job_id, struct hf_error *error, int64_t *ret_id);
 
-/* No job of a paused queue is started, by any process; running ones go on.
- * `reason` may be NULL.  Wait. */
+/* No job of a paused queue is started, by any process; running ones go on.  Wait. */
 int hf_pause(struct hf *hf, const char *queue, const char *reason,
              struct hf_error *error);
 int hf_resume(struct hf *hf, const char *queue, struct hf_error *error);
@@ -470,21 +411,17 @@ int hf_resume(struct hf *hf, const char *queue, struct hf_error *error);
 struct hf_queue_settings {
     int64_t slots;       /* jobs at once, per process */
     int64_t concurrency; /* jobs at once, over all processes; 0: no limit */
-    int64_t stale_after_ms;
-    int64_t max_retries;
-    int64_t max_execution_ms;
+    int64_t stale_after_ms, max_retries, max_execution_ms;
     int64_t on_crash;         /* enum hf_on_crash */
     const char *retry_delays; /* NULL: unchanged; "": the global default */
     uint64_t reserved[8];
 };
-/* Fills with HF_UNCHANGED. */
-void hf_queue_settings_init(struct hf_queue_settings *settings);
+void hf_queue_settings_init(struct hf_queue_settings *settings); /* all unchanged */
 /* Makes the queue if it is not there.  Waits. */
 int hf_set_queue(struct hf *hf, const char *queue,
                  const struct hf_queue_settings *settings, struct hf_error *error);
 
 /* ---- reservations ---- */
-
 /* A queue for yourself: nothing of it is started while you hold it. */
 struct hf_reservation {
     int64_t id;
@@ -492,7 +429,6 @@ struct hf_reservation {
     int64_t granted_at_us, expires_at_us;
     uint64_t reserved[4];
 };
-
 /* Waits, at most `wait_ms` (0: 30000), until earlier holders are done and
  * running jobs have drained, then holds the queue for `ttl_ms` (0: 300000, most
  * 600000) or until it is released.  -HF_TIMEOUT: it was in vain, and is undone. */
@@ -507,52 +443,44 @@ int hf_renew(struct hf *hf, int64_t reservation_id, const char *holder, int64_t 
              struct hf_error *error, struct hf_reservation *ret);
 
 /* ---- looking ---- */
-
 /* A job as it stands.  Made by the library; texts are NULL where there is none. */
 struct hf_job {
     int64_t id, root_id;
     const char *project, *queue, *kind;
     int state;           /* enum hf_state */
     const char *payload; /* NULL in lists when longer than 512 bytes */
-    const char *metadata;
+    const char *metadata, *unique_key, *external_id;
     int priority;
     int64_t position_us; /* its place in line */
-    int64_t run_at_us, expires_at_us;
-    const char *unique_key, *external_id, *concurrency_key;
-    int attempt, max_retries, retries_left;
+    int64_t run_at_us, expires_at_us, created_at_us, started_at_us, finished_at_us;
+    int64_t max_execution_ms, deadline_at_us;
+    bool overdue; /* it is running past its deadline */
+    int attempt, max_retries, retries_left, crash_count;
+    int on_crash; /* enum hf_on_crash */
+    const char *retry_delays;
     int64_t retry_of, retried_by; /* its neighbours in the chain; 0: none */
     int retry_state;              /* enum hf_retry_state */
     const char *retry_reason;     /* "exhausted", "poison", ... where it is final */
     int64_t next_retry_at_us;     /* its retry's run_at */
     int64_t last_retry_at_us;     /* when its retry was made */
-    const char *retry_delays;
-    int64_t max_execution_ms;
-    int on_crash; /* enum hf_on_crash */
-    int crash_count;
-    int64_t created_at_us, started_at_us, finished_at_us;
-    int64_t deadline_at_us;
-    bool overdue; /* it is running past its deadline */
-    int failure;  /* enum hf_failure, of its run or of its cancellation */
+    int failure;                  /* enum hf_failure, also of a cancellation */
     const char *failure_class, *failure_message, *failure_details;
     const char *result; /* JSON */
     int progress_percent;
-    const char *progress_text;
+    const char *progress_text, *cancel_reason;
     int64_t owner_id; /* who executed it; 0: nobody yet */
     const char *owner;
     int64_t recovery_id; /* the recovery that made it; 0: none */
-    const char *cancel_reason;
 };
-
 /* One job; free with hf_job_free().  -HF_NOT_FOUND. */
 int hf_get_job(struct hf *hf, int64_t job_id, struct hf_error *error,
                struct hf_job **ret);
 void hf_job_free(struct hf_job *job); /* NULL is fine */
 
 /* Waits until a job is over, at most `timeout_ms` (0 looks once, -1 waits for
- * ever).  With `chain`, a failed job's retry is waited for in its stead, and so
- * on, until one is over that has none: the outcome of the work.  Sees at once
- * what this handle does, and what others do within `poll_interval_ms`.
- * -HF_TIMEOUT, -HF_NOT_FOUND, -HF_CLOSED. */
+ * ever).  With `chain` it waits for the outcome of the work: for the retry of a
+ * failed job, and so on.  Sees at once what this handle does, and what others do
+ * within `poll_interval_ms`.  -HF_TIMEOUT, -HF_NOT_FOUND. */
 int hf_wait(struct hf *hf, int64_t job_id, int64_t timeout_ms, bool chain,
             struct hf_error *error, struct hf_job **ret);
 
@@ -578,8 +506,7 @@ void hf_jobs_free(struct hf_jobs *jobs);
  * failures, retries, cancels, what a recovery did, ... */
 struct hf_event {
     int64_t id, at_us;
-    const char *type; /* "job.failed", ... */
-    const char *data; /* JSON */
+    const char *type, *data; /* "job.failed"; JSON */
     int64_t job_id, owner_id, recovery_id;
 };
 struct hf_events {
@@ -596,8 +523,8 @@ struct hf_queue {
     int64_t id;
     const char *name;
     bool paused;
-    const char *paused_reason;
     int64_t paused_at_us;
+    const char *paused_reason;
     /* -1: the global default */
     int64_t slots, concurrency, stale_after_ms, max_retries, max_execution_ms;
     int on_crash;             /* enum hf_on_crash */
@@ -614,10 +541,9 @@ int hf_list_queues(struct hf *hf, struct hf_error *error, struct hf_queues **ret
 void hf_queues_free(struct hf_queues *queues);
 
 /* ---- recovery ---- */
-
-/* Resolves now what a restart would resolve, and waits until that is done: jobs
- * under way whose owner is provably gone.  A scheduler does so by itself, at its
- * start and whenever an owner dies.  -HF_CONFLICT for the other roles. */
+/* Resolves jobs under way whose owner is provably gone, as a scheduler does by
+ * itself at its start and whenever an owner dies; -HF_CONFLICT for the other roles.
+ * Waits until it is done. */
 int hf_recover(struct hf *hf, struct hf_error *error);
 
 /* One job that a recovery would look at. */
@@ -629,8 +555,7 @@ struct hf_recovery_item {
     int64_t ran_ms;      /* -1: unknown */
 };
 /* What a restart would do now; nothing is changed.  `item` (may be NULL) is called
- * for each job, in this thread, and may not use the handle.  *ret is how many
- * would be resolved.  In any role. */
+ * for each job, in this thread, and may not use the handle.  *ret: how many. */
 int hf_recover_dry_run(struct hf *hf,
                        void (*item)(void *arg, const struct hf_recovery_item *item),
                        void *arg, struct hf_error *error, int64_t *ret);
@@ -649,6 +574,24 @@ struct hf_recoveries {
 int hf_list_recoveries(struct hf *hf, size_t limit, struct hf_error *error,
                        struct hf_recoveries **ret);
 void hf_recoveries_free(struct hf_recoveries *recoveries);
+
+/* ---- checking ---- */
+/* A breach of an invariant: what may never be, and is. */
+struct hf_finding {
+    int invariant; /* its number; 0: the schema is not as it should be */
+    int64_t job_id, queue_id, reservation_id; /* 0: not about one */
+    const char *sentence;
+};
+struct hf_check_report {
+    int64_t jobs, violations; /* looked at; found */
+    int64_t awaiting; /* left by a crash, for the next start to resolve: no breach */
+    bool scheduler;   /* one is alive, as far as can be seen */
+    uint64_t reserved[4];
+};
+/* Verifies a store, live or stopped, on a connection of its own; `found` (may be
+ * NULL) is called for each violation, in this thread.  0 whatever is found. */
+int hf_check(struct hf *hf, void (*found)(void *arg, const struct hf_finding *finding),
+             void *arg, struct hf_error *error, struct hf_check_report *ret);
 
 #ifdef __cplusplus
 }

@@ -63,12 +63,6 @@ const char *hf_retry_state_name(int retry_state)
     return retry_state_name(retry_state);
 }
 
-int hf_state_from_name(const char *name)
-{
-    int state = name ? job_state_from_name(slice_of(name)) : 0;
-    return state > 0 ? state : 0;
-}
-
 /* ---- answers ---- */
 
 int give(struct hf_error *error, const struct error *why, int code)

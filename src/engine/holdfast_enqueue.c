@@ -26,7 +26,6 @@ void job_of_request(const struct hf_new_job *in, struct new_job *out)
     out->metadata = slice_of(in->metadata);
     out->unique_key = slice_of(in->unique_key);
     out->external_id = slice_of(in->external_id);
-    out->concurrency_key = slice_of(in->concurrency_key);
     out->retry_delays = slice_of(in->retry_delays);
     out->run_at = in->run_at_us;
     out->delay_us = ms_to_us(in->delay_ms);

@@ -100,7 +100,6 @@ static int view_job(struct store *store, const struct job_row *row, struct arena
         .expires_at_us = job->expires_at,
         .unique_key = job->unique_key.p,
         .external_id = job->external_id.p,
-        .concurrency_key = job->concurrency_key.p,
         .attempt = job->attempt,
         .max_retries = job->max_retries,
         .retries_left = job->retries_left,

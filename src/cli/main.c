@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * main.c -- finds the subcommand, reads its options, opens the store, runs it. */
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "cli.h"
+
+static int help(struct cli *cli);
+
+static int version(struct cli *cli)
+{
+    printf(cli->json ? "{\"version\":\"%s\"}\n" : "holdfast %s\n", hf_version());
+    return 0;
+}
+
+static const struct subcommand own_commands[] = {
+    { "help", "[COMMAND]", "explain a command, or list them all", 0, 1, .storeless = true,
+      .run = help },
+    { "version", "", "print the version", 0, 0, .storeless = true, .run = version },
+    { 0 },
+};
+
+static const struct subcommand *const families[] = { job_commands, queue_commands,
+                                                     store_commands, own_commands };
+
+static const struct cli_option common_options[] = {
+    { "db", "FILE|postgres://...", "the store (HOLDFAST_DB, or holdfast.db)" },
+    { "json", NULL, "print JSON, for programs" },
+    { "help", NULL, "explain the command" },
+};
+
+/* ---- help ---- */
+
+static void list_option(const struct cli_option *option)
+{
+    char text[80];
+    snprintf(text, sizeof(text), "--%s%s%s", option->name, option->argument ? " " : "",
+             option->argument ? option->argument : "");
+    printf("  %-32s %s\n", text, option->help);
+}
+
+static void list_common(void)
+{
+    for (size_t i = 0; i < array_len(common_options); i++)
+        list_option(&common_options[i]);
+}
+
+static void explain_all(void)
+{
+    printf("Usage: holdfast COMMAND [OPTION...] [ARGUMENT...]\n\nCommands:\n");
+    for (size_t f = 0; f < array_len(families); f++)
+        for (const struct subcommand *c = families[f]; c->name; c++)
+            printf("  %-12s %s\n", c->name, c->summary);
+    printf("\nOptions of every command:\n");
+    list_common();
+    printf(
+        "\nExit codes: 0 done; 1 the answer is no; 2 not acceptable; 3 no such thing;\n"
+        "4 not in this state; 5 waited in vain; 6 not now, try again; 7 no store to\n"
+        "work with; 8 done or not done, nobody knows; 9 a defect, or the machine.\n");
+}
+
+static int explain(const struct subcommand *c)
+{
+    printf("Usage: holdfast %s [OPTION...]%s%s\n\n  %s\n\nOptions:\n", c->name,
+           c->arguments[0] ? " " : "", c->arguments, c->summary);
+    for (const struct cli_option *o = c->options; o && o->name; o++)
+        list_option(o);
+    list_common();
+    return 0;
+}
+
+static const struct subcommand *find(const char *name)
+{
+    for (size_t f = 0; f < array_len(families); f++)
+        for (const struct subcommand *c = families[f]; c->name; c++)
+            if (strcmp(c->name, name) == 0)
+                return c;
+    return NULL;
+}
+
+static int help(struct cli *cli)
+{
+    if (cli->arg_count == 0) {
+        explain_all();
+        return 0;
+    }
+    const struct subcommand *c = find(cli->args[0]);
+    return c ? explain(c)
+             : cli_refuse(cli, "There is no command %s; \"holdfast help\" lists them.",
+                          cli->args[0]);
+}
+
+/* ---- options ---- */
+
+int cli_refuse(struct cli *cli, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    cli->error = (struct hf_error){ .code = -HF_INVALID };
+    vsnprintf(cli->error.text, sizeof(cli->error.text), format, args);
+    va_end(args);
+    return -HF_INVALID;
+}
+
+const char *cli_option(const struct cli *cli, const char *name)
+{
+    for (int i = 0; cli->command->options[i].name; i++)
+        if (strcmp(cli->command->options[i].name, name) == 0)
+            return cli->values[i];
+    assert(!"the command has no such option");
+    return NULL;
+}
+
+/* getopt's table: the command's options, then the common ones. */
+static size_t list_options(const struct subcommand *c, struct option *out)
+{
+    size_t n = 0;
+    for (const struct cli_option *o = c->options; o && o->name; o++) {
+        assert(n < CLI_OPTIONS);
+        out[n++] = (struct option){ .name = o->name, .has_arg = o->argument != NULL };
+    }
+    for (size_t i = 0; i < array_len(common_options); i++)
+        out[n + i] = (struct option){ .name = common_options[i].name,
+                                      .has_arg = common_options[i].argument != NULL };
+    return n;
+}
+
+/* 0; 1 if help was asked for. */
+static int read_options(struct cli *cli, int argc, char **argv)
+{
+    struct option options[CLI_OPTIONS + array_len(common_options) + 1] = { 0 };
+    size_t own = list_options(cli->command, options);
+    int index = 0, c;
+
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":", options, &index)) != -1) {
+        if (c == ':')
+            return cli_refuse(cli, "%s needs a value.", argv[optind - 1]);
+        if (c != 0)
+            return cli_refuse(
+                cli, "%s is no option of \"holdfast %s\"; see \"holdfast help %s\".",
+                argv[optind - 1], cli->command->name, cli->command->name);
+        if ((size_t)index < own)
+            cli->values[index] = optarg ? optarg : "";
+        else if (strcmp(options[index].name, "db") == 0)
+            cli->db = optarg;
+        else if (strcmp(options[index].name, "json") == 0)
+            cli->json = true;
+        else
+            return 1;
+    }
+    cli->args = argv + optind;
+    cli->arg_count = argc - optind;
+    const struct subcommand *command = cli->command;
+    if (cli->arg_count < command->least || cli->arg_count > command->most)
+        return cli_refuse(cli, "Usage: holdfast %s [OPTION...] %s", command->name,
+                          command->arguments);
+    return 0;
+}
+
+/* ---- running ---- */
+
+/* A producer makes a store where there is none.  That is what enqueueing is for;
+ * to all others, a name that was mistyped is told so. */
+static int open_store(struct cli *cli)
+{
+    const struct subcommand *c = cli->command;
+    struct hf_options options;
+
+    hf_options_init(&options);
+    options.db = cli->db;
+    options.role = c->creates ? c->role : HF_READER;
+    int r = hf_open(&options, &cli->error, &cli->hf);
+    if (r < 0 || options.role == c->role)
+        return r;
+    hf_close(cli->hf);
+    options.role = c->role;
+    return hf_open(&options, &cli->error, &cli->hf);
+}
+
+static int run(struct cli *cli)
+{
+    if (cli->command->storeless)
+        return cli->command->run(cli);
+    int r = open_store(cli);
+    if (r < 0)
+        return r;
+    r = cli->command->run(cli);
+    hf_close(cli->hf);
+    return r;
+}
+
+static int complain(const struct cli *cli, int code)
+{
+    const char *text = cli->error.text[0] ? cli->error.text : hf_status_title(code);
+    fprintf(stderr, "holdfast: %s\n", text);
+    return status_of(code)->exit_code;
+}
+
+int main(int argc, char **argv)
+{
+    const char *db = getenv("HOLDFAST_DB");
+    struct cli cli = { .db = db && db[0] ? db : "holdfast.db" };
+
+    if (argc < 2) {
+        explain_all();
+        return status_of(-HF_INVALID)->exit_code;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+        name = "help";
+    if (strcmp(name, "--version") == 0)
+        name = "version";
+    cli.command = find(name);
+    if (!cli.command)
+        return complain(&cli,
+                        cli_refuse(&cli,
+                                   "There is no command %s; \"holdfast help\" lists "
+                                   "them.",
+                                   name));
+    int r = read_options(&cli, argc - 1, argv + 1);
+    if (r == 1)
+        return explain(cli.command);
+    if (r == 0)
+        r = run(&cli);
+    if (r == 0 && fflush(stdout) != 0) {
+        perror("holdfast: cannot write the answer");
+        return status_of(-HF_SYSTEM)->exit_code;
+    }
+    return r < 0 ? complain(&cli, r) : r;
+}
