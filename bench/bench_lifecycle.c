@@ -69,7 +69,7 @@ static struct outcome engine_lifecycles(const char *url, int threads, int total)
         bench_die(url, error.text);
     if (hf_start(hf, threads) < 0)
         bench_die(url, "cannot start workers");
-    while (!hf_ready(hf))
+    while (!hf->engine->ready)
         pause_briefly();
     p.hf = hf;
     atomic_store(&executed, 0);
