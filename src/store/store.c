@@ -268,6 +268,7 @@ static void distrust(struct store *store)
         store->id_next = store->id_count = 0;
     forget_counts(store);
     store->queues_stale = true;
+    store->project_count = 0;
 }
 
 void store_rollback(struct store *store)

@@ -110,6 +110,10 @@ static int read_into_memory(struct store *store, enum sql sql,
 
 int store_queues_reload(struct store *store)
 {
+    /* After a rollback a remembered queue may not exist: it is found by its name
+     * only if it is still there. */
+    for (size_t i = 0; i < store->queue_count; i++)
+        store->queues[i]->queue.name[0] = '\0';
     int r = read_into_memory(store, SQL_QUEUE_ALL, NULL, NULL);
     if (r == 0)
         store->queues_stale = false;
@@ -139,10 +143,7 @@ static int create_queue(struct store *store, struct slice name)
 int store_queue(struct store *store, struct slice name, bool create,
                 struct queue_entry **ret)
 {
-    /* After a rollback a remembered queue may not exist: read it again. */
     if (store->queues_stale) {
-        for (size_t i = 0; i < store->queue_count; i++)
-            store->queues[i]->queue.name[0] = '\0'; /* found by name only if still there */
         int r = store_queues_reload(store);
         if (r < 0)
             return r;

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "world.h"
+#include "world_check.h"
 
 /* ---- commands as objects ---- */
 
@@ -294,10 +295,11 @@ static inline void world_begin(struct world *w)
     world_open(w);
 }
 
-/* The end of every test: the books are right, and it closes. */
+/* The end of every test: whatever it did, the invariants hold. */
 static inline void world_end(struct world *w)
 {
     check_books(w);
+    check_clean(w);
     world_close(w);
 }
 
