@@ -117,9 +117,8 @@ static int64_t promote(struct tx *tx, void *arg)
     return r < 0 ? r : n;
 }
 
-static int64_t expire(struct tx *tx, void *arg)
+int64_t expire_some(struct tx *tx)
 {
-    int64_t *next = arg;
     struct id_list due;
     struct job_row *rows = NULL;
     size_t count = 0;
@@ -135,9 +134,16 @@ static int64_t expire(struct tx *tx, void *arg)
     }
     if (r == 0)
         r = store_flush(tx->store);
-    if (r == 0)
+    return r < 0 ? r : due.count == DUE_JOBS;
+}
+
+static int64_t expire(struct tx *tx, void *arg)
+{
+    int64_t *next = arg;
+    int64_t r = expire_some(tx);
+    if (r >= 0)
         r = store_int(tx->store, SQL_JOB_NEXT_EXPIRY, NULL, INT64_MAX, next);
-    return r < 0 ? r : (int64_t)count;
+    return r;
 }
 
 static int do_due(struct engine *engine, int64_t now)

@@ -291,6 +291,9 @@ int ensure_session(struct tx *tx, struct slice session, struct slice name, int64
 /* A claim or a finish of somebody may have made work ready here. */
 void hint_queue(struct engine *engine, int64_t queue_id);
 
+/* duties.c: cancels jobs that have expired, a bounded bite; 1: there may be more. */
+int64_t expire_some(struct tx *tx);
+
 /* reservation.c */
 int64_t reservation_tick(struct tx *tx);
 /* kinds.c: what this node executes is noted in the store, and waiting jobs are

@@ -124,9 +124,22 @@ static int run_completions(struct tx *tx, struct command **commands, size_t coun
     return n ? apply_completions(tx, list, n) : 0;
 }
 
+/* The duty that cancels expired jobs may be late; a claim may not start one.  If
+ * there are more than a bite, nothing is claimed until it has caught up. */
+static int open_gates_in_time(struct tx *tx, struct command **commands, size_t count)
+{
+    int64_t more = 0;
+    tx->gate_count = 0;
+    if (!tx->engine->producer && tx->engine->next_expiry <= tx->now)
+        more = expire_some(tx);
+    if (more != 0)
+        return more < 0 ? (int)more : 0;
+    return open_gates(tx, commands, count);
+}
+
 static int run_claims(struct tx *tx, struct command **commands, size_t count)
 {
-    int r = open_gates(tx, commands, count);
+    int r = open_gates_in_time(tx, commands, count);
     for (size_t i = 0; i < count && r == 0; i++) {
         struct command *c = commands[i];
         if (c->op != OP_CLAIM)
