@@ -234,25 +234,25 @@ enum { HF_NO_RETRIES = -1 };
  *   struct hf_new_job job = { .kind = "greet", .payload = "{\"to\": \"you\"}" };
  * Names (kind, project, queue) are made of [A-Za-z0-9._-], 1 to 100 of them. */
 struct hf_new_job {
-    const char *kind;       /* required */
-    const char *project;    /* "default"; others must have been made */
-    const char *queue;      /* "default"; made at its first mention */
-    const char *payload;    /* JSON; null.  Given back byte for byte */
-    size_t payload_bytes;   /* 0: up to the NUL */
-    const char *metadata;   /* a small JSON object of strings, to find it by */
-    const char *unique_key; /* one live job per key and project; the second one: */
-    enum hf_on_conflict on_conflict;
+    const char *kind;        /* required */
+    const char *project;     /* "default"; others must have been made */
+    const char *queue;       /* "default"; made at its first mention */
+    const char *payload;     /* JSON; null.  Given back byte for byte */
+    size_t payload_bytes;    /* 0: up to the NUL */
+    const char *metadata;    /* a small JSON object of strings, to find it by */
+    const char *unique_key;  /* one live job per key and project: see on_conflict */
     const char *external_id; /* your name for it, up to 500 bytes */
-    int priority;            /* 9 is first, 1 is last; 5 */
     int64_t run_at_us;       /* not before; or: */
     int64_t delay_ms;
-    int64_t expires_at_us; /* cancelled if it was not started by then */
-    int max_retries;       /* 0: the queue's; HF_NO_RETRIES: none */
+    int64_t expires_at_us;    /* cancelled if it was not started by then */
+    int64_t max_execution_ms; /* the run's deadline; 0: the queue's */
     /* Seconds before each retry, the last one repeats: "60,300,900"; or
      * "exp:BASE:CAP:JITTER", BASE * 2^n seconds, at most CAP, plus up to JITTER
      * percent.  NULL: the queue's. */
     const char *retry_delays;
-    int64_t max_execution_ms; /* the run's deadline; 0: the queue's */
+    int max_retries; /* 0: the queue's; HF_NO_RETRIES: none */
+    int priority;    /* 9 is first, 1 is last; 5 */
+    enum hf_on_conflict on_conflict;
     enum hf_on_crash on_crash;
     uint64_t reserved[8];
 };

@@ -171,7 +171,7 @@ static int enqueue(struct cli *cli)
     if (r == 0)
         r = hf_enqueue_batch(cli->hf, &job, 1, cli_option(cli, "idempotency-key"),
                              &cli->error, &made);
-    if (r < 0)
+    if (r != 0)
         return r;
     if (wait_ms >= 0 || cli->json)
         return wait_and_print(cli, made.id, wait_ms);
@@ -253,7 +253,7 @@ static int list(struct cli *cli)
     filter.limit = (size_t)limit;
     if (r == 0)
         r = hf_list_jobs(cli->hf, &filter, &cli->error, &jobs);
-    if (r < 0)
+    if (r != 0)
         return r;
     r = cli->json ? print_list_json(jobs) : print_list(jobs);
     hf_jobs_free(jobs);

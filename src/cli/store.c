@@ -101,7 +101,7 @@ static int recover_now(struct cli *cli)
     int r = hf_wait_ready(cli->hf, -1);
     if (r == 0)
         r = hf_list_recoveries(cli->hf, 1, &cli->error, &list);
-    if (r < 0)
+    if (r != 0)
         return r;
     if (list->count > 0)
         print_report(cli, list->items[0]);
@@ -165,7 +165,7 @@ static int recoveries(struct cli *cli)
     int r = cli_number(cli, "limit", 1, LIMIT_PAGE_ITEMS, &limit);
     if (r == 0)
         r = hf_list_recoveries(cli->hf, (size_t)limit, &cli->error, &list);
-    if (r < 0)
+    if (r != 0)
         return r;
     if (cli->json) {
         r = print_recoveries_json(list);

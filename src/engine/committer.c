@@ -217,6 +217,7 @@ static int put_and_wait(struct committer *committer, struct command *command,
         return -HF_INVALID;
     sem_init(&answered, 0, 0); /* cannot fail for 0 */
     command->done = wake;
+    /* cppcheck-suppress autoVariables; it is answered before this returns */
     command->done_arg = &answered;
     int r = put(committer, command, bounded);
     while (r == 0 && sem_wait(&answered) != 0)

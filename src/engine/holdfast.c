@@ -308,7 +308,7 @@ static int open_engine(struct hf *hf, const struct hf_options *options, struct e
             .node_name = options->node_name,
             .producer = hf->role == HF_PRODUCER,
             .settings = &hf->settings,
-            .log = hf->sink.fn ? &hf->sink.log : NULL,
+            .log = hf->log,
             .kinds = kinds,
             .kind_count = hf->handler_count,
             .hooks = { .arg = hf, .started = pool_started, .stop_run = pool_stop_run } },
@@ -368,6 +368,7 @@ int hf_open(const struct hf_options *options, struct hf_error *error, struct hf 
                                        .event = log_to_callback },
                               .fn = options->log,
                               .arg = options->log_arg };
+    hf->log = options->log ? &hf->sink.log : NULL;
     pthread_mutex_init(&hf->sink.lock, NULL); /* cannot fail without attributes */
     pthread_mutex_init(&hf->read_lock, NULL);
     pthread_mutex_init(&hf->watch_lock, NULL);

@@ -8,19 +8,18 @@
 #include "base/text.h"
 #include "engine/holdfast_handle.h"
 
-int command_begin(struct hf *hf, enum op op, struct error *why, struct command **ret)
+struct command *command_begin(struct hf *hf, enum op op, struct error *why)
 {
+    struct command *command = NULL;
+
     if (!hf)
-        return error_set(why, -HF_INVALID, "hf", "There is no handle.");
-    if (!hf->committer)
-        return error_set(
-            why, -HF_READONLY, NULL,
-            "This handle was opened as a reader; it cannot change anything.");
-    struct command *command = command_new(op);
-    if (!command)
-        return -HF_NOMEM;
-    *ret = command;
-    return 0;
+        error_set(why, -HF_INVALID, "hf", "There is no handle.");
+    else if (!hf->committer)
+        error_set(why, -HF_READONLY, NULL,
+                  "This handle was opened as a reader; it cannot change anything.");
+    else if (!(command = command_new(op)))
+        error_set(why, -HF_NOMEM, NULL, "There is no memory for this call.");
+    return command;
 }
 
 int refuse_submission(int code, struct error *why)
@@ -57,12 +56,11 @@ void command_drop(struct command **command)
 int hf_cancel(struct hf *hf, int64_t job_id, const char *reason, struct hf_error *error,
               int *ret_state)
 {
-    cleanup(command_drop) struct command *c = NULL;
     struct error why = { 0 };
-
-    int r = command_begin(hf, OP_CANCEL, &why, &c);
-    if (r == 0)
-        r = text_check(slice_of(reason), "reason", &why);
+    cleanup(command_drop) struct command *c = command_begin(hf, OP_CANCEL, &why);
+    if (!c)
+        return give(error, &why, why.code);
+    int r = text_check(slice_of(reason), "reason", &why);
     if (r == 0) {
         c->cancel.job_id = job_id;
         c->cancel.reason = slice_of(reason);
@@ -95,12 +93,11 @@ static int check_change(const struct hf_change *change, struct error *why)
 int hf_change(struct hf *hf, int64_t job_id, const struct hf_change *change,
               struct hf_error *error, int *ret_state)
 {
-    cleanup(command_drop) struct command *c = NULL;
     struct error why = { 0 };
-
-    int r = command_begin(hf, OP_CHANGE, &why, &c);
-    if (r == 0)
-        r = check_change(change, &why);
+    cleanup(command_drop) struct command *c = command_begin(hf, OP_CHANGE, &why);
+    if (!c)
+        return give(error, &why, why.code);
+    int r = check_change(change, &why);
     if (r == 0) {
         c->change.job_id = job_id;
         c->change.run_at = change->run_at_us;
@@ -117,14 +114,12 @@ int hf_change(struct hf *hf, int64_t job_id, const struct hf_change *change,
 
 int hf_retry(struct hf *hf, int64_t job_id, struct hf_error *error, int64_t *ret_id)
 {
-    cleanup(command_drop) struct command *c = NULL;
     struct error why = { 0 };
-
-    int r = command_begin(hf, OP_RETRY, &why, &c);
-    if (r == 0) {
-        c->retry.job_id = job_id;
-        r = command_run(hf, c, &why);
-    }
+    cleanup(command_drop) struct command *c = command_begin(hf, OP_RETRY, &why);
+    if (!c)
+        return give(error, &why, why.code);
+    c->retry.job_id = job_id;
+    int r = command_run(hf, c, &why);
     if (r < 0)
         return give(error, &why, r);
     if (ret_id)
@@ -136,12 +131,11 @@ int hf_retry(struct hf *hf, int64_t job_id, struct hf_error *error, int64_t *ret
 
 int hf_create_project(struct hf *hf, const char *name, struct hf_error *error)
 {
-    cleanup(command_drop) struct command *c = NULL;
     struct error why = { 0 };
-
-    int r = command_begin(hf, OP_PROJECT, &why, &c);
-    if (r == 0)
-        r = name_check(name, "name", &why);
+    cleanup(command_drop) struct command *c = command_begin(hf, OP_PROJECT, &why);
+    if (!c)
+        return give(error, &why, why.code);
+    int r = name_check(name, "name", &why);
     if (r == 0) {
         c->project.name = slice_of(name);
         r = command_run(hf, c, &why);
@@ -149,31 +143,30 @@ int hf_create_project(struct hf *hf, const char *name, struct hf_error *error)
     return give(error, &why, r);
 }
 
-/* A queue command that changes nothing yet. */
-static int begin_queue(struct hf *hf, const char *queue, struct error *why,
-                       struct command **ret)
+/* A queue command that changes nothing yet; NULL and the sentence if not. */
+static struct command *begin_queue(struct hf *hf, const char *queue, struct error *why)
 {
-    int r = command_begin(hf, OP_QUEUE, why, ret);
-    if (r == 0)
-        r = name_check(queue, "queue", why);
-    if (r < 0)
-        return r;
-    struct command *c = *ret;
+    struct command *c = command_begin(hf, OP_QUEUE, why);
+    if (c && name_check(queue, "queue", why) < 0) {
+        command_free(c);
+        return NULL;
+    }
+    if (!c)
+        return NULL;
     c->queue.name = slice_of(queue);
     c->queue.pause = -1;
     c->queue.slots = c->queue.concurrency = c->queue.stale_after_us =
         c->queue.max_retries = c->queue.max_execution_us = c->queue.on_crash = INT64_MIN;
-    return 0;
+    return c;
 }
 
 int hf_pause(struct hf *hf, const char *queue, const char *reason, struct hf_error *error)
 {
-    cleanup(command_drop) struct command *c = NULL;
     struct error why = { 0 };
-
-    int r = begin_queue(hf, queue, &why, &c);
-    if (r == 0)
-        r = text_check(slice_of(reason), "reason", &why);
+    cleanup(command_drop) struct command *c = begin_queue(hf, queue, &why);
+    if (!c)
+        return give(error, &why, why.code);
+    int r = text_check(slice_of(reason), "reason", &why);
     if (r == 0) {
         c->queue.pause = 1;
         c->queue.reason = slice_of(reason);
@@ -184,15 +177,12 @@ int hf_pause(struct hf *hf, const char *queue, const char *reason, struct hf_err
 
 int hf_resume(struct hf *hf, const char *queue, struct hf_error *error)
 {
-    cleanup(command_drop) struct command *c = NULL;
     struct error why = { 0 };
-
-    int r = begin_queue(hf, queue, &why, &c);
-    if (r == 0) {
-        c->queue.pause = 0;
-        r = command_run(hf, c, &why);
-    }
-    return give(error, &why, r);
+    cleanup(command_drop) struct command *c = begin_queue(hf, queue, &why);
+    if (!c)
+        return give(error, &why, why.code);
+    c->queue.pause = 0;
+    return give(error, &why, command_run(hf, c, &why));
 }
 
 void hf_queue_settings_init(struct hf_queue_settings *settings)
@@ -233,12 +223,11 @@ static int check_queue_settings(const struct hf_queue_settings *s, struct error 
 int hf_set_queue(struct hf *hf, const char *queue,
                  const struct hf_queue_settings *settings, struct hf_error *error)
 {
-    cleanup(command_drop) struct command *c = NULL;
     struct error why = { 0 };
-
-    int r = begin_queue(hf, queue, &why, &c);
-    if (r == 0)
-        r = check_queue_settings(settings, &why);
+    cleanup(command_drop) struct command *c = begin_queue(hf, queue, &why);
+    if (!c)
+        return give(error, &why, why.code);
+    int r = check_queue_settings(settings, &why);
     if (r == 0) {
         int64_t crash = settings->on_crash;
         c->queue.slots = settings->slots;
@@ -267,12 +256,11 @@ static struct hf_reservation reservation_view(const struct reservation *r)
 int hf_release(struct hf *hf, int64_t reservation_id, const char *holder,
                struct hf_error *error, struct hf_reservation *ret)
 {
-    cleanup(command_drop) struct command *c = NULL;
     struct error why = { 0 };
-
-    int r = command_begin(hf, OP_RELEASE, &why, &c);
-    if (r == 0)
-        r = text_check(slice_of(holder), "holder", &why);
+    cleanup(command_drop) struct command *c = command_begin(hf, OP_RELEASE, &why);
+    if (!c)
+        return give(error, &why, why.code);
+    int r = text_check(slice_of(holder), "holder", &why);
     if (r == 0) {
         c->release.reservation_id = reservation_id;
         c->release.holder = slice_of(holder);
@@ -289,12 +277,11 @@ int hf_release(struct hf *hf, int64_t reservation_id, const char *holder,
 int hf_renew(struct hf *hf, int64_t reservation_id, const char *holder, int64_t ttl_ms,
              struct hf_error *error, struct hf_reservation *ret)
 {
-    cleanup(command_drop) struct command *c = NULL;
     struct error why = { 0 };
-
-    int r = command_begin(hf, OP_RENEW, &why, &c);
-    if (r == 0)
-        r = text_check(slice_of(holder), "holder", &why);
+    cleanup(command_drop) struct command *c = command_begin(hf, OP_RENEW, &why);
+    if (!c)
+        return give(error, &why, why.code);
+    int r = text_check(slice_of(holder), "holder", &why);
     if (r == 0 && (ttl_ms < 0 || ttl_ms > LIMIT_RESERVATION_MS))
         r = error_set(&why, -HF_INVALID, "ttlMs",
                       "ttlMs is %lld; it must be between 1 and %d, or 0 for as before.",

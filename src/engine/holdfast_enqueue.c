@@ -146,30 +146,43 @@ static int check_batch(const struct hf *hf, const struct hf_new_job *jobs, size_
     return 0;
 }
 
-static int build(struct hf *hf, const struct hf_new_job *jobs, size_t count,
-                 const char *key, struct error *why, struct command **ret)
+static int fill(struct command *c, const struct hf_new_job *jobs, size_t count,
+                struct slice key)
 {
-    int r = command_begin(hf, OP_ENQUEUE, why, ret);
-    if (r == 0)
-        r = check_batch(hf, jobs, count, why);
-    if (r == 0)
-        r = text_check(slice_of(key), "idempotencyKey", why);
-    if (r < 0)
-        return r;
-    struct command *c = *ret;
-    c->enqueue.jobs = arena_array(&c->arena, struct new_job, count);
-    c->enqueue.out = arena_array(&c->arena, struct enqueued, count);
+    struct arena *arena = &c->arena;
+
+    c->enqueue.jobs = arena_array(arena, struct new_job, count);
+    c->enqueue.out = arena_array(arena, struct enqueued, count);
     c->enqueue.count = count;
-    c->enqueue.idempotency_key = arena_dup(&c->arena, slice_of(key));
-    r = arena_end(&c->arena);
+    c->enqueue.idempotency_key = arena_dup(arena, key);
+    int r = arena_end(arena);
     for (size_t i = 0; i < count && r == 0; i++) {
         job_of_request(&jobs[i], &c->enqueue.jobs[i]);
-        copy_job(&c->arena, &c->enqueue.jobs[i]);
-        r = arena_end(&c->arena);
+        copy_job(arena, &c->enqueue.jobs[i]);
+        r = arena_end(arena);
     }
-    if (r == 0 && key)
+    if (r == 0 && key.p)
         r = hash_jobs(c->enqueue.jobs, count, c->enqueue.body_hash);
     return r;
+}
+
+/* NULL, and the sentence, if it is not acceptable. */
+static struct command *build(struct hf *hf, const struct hf_new_job *jobs, size_t count,
+                             const char *key, struct error *why)
+{
+    struct command *c = command_begin(hf, OP_ENQUEUE, why);
+    if (!c)
+        return NULL;
+    int r = check_batch(hf, jobs, count, why);
+    if (r == 0)
+        r = text_check(slice_of(key), "idempotencyKey", why);
+    if (r == 0)
+        r = fill(c, jobs, count, slice_of(key));
+    if (r == 0)
+        return c;
+    error_set(why, r, NULL, "There is no memory for these jobs.");
+    command_free(c);
+    return NULL;
 }
 
 static void view_of(const struct enqueued *in, size_t count, struct hf_enqueued *out)
@@ -184,13 +197,11 @@ int hf_enqueue_batch(struct hf *hf, const struct hf_new_job *jobs, size_t count,
                      const char *idempotency_key, struct hf_error *error,
                      struct hf_enqueued *ret)
 {
-    cleanup(command_drop) struct command *c = NULL;
     struct error why = { 0 };
-
-    int r = build(hf, jobs, count, idempotency_key, &why, &c);
-    if (r == 0)
-        r = command_run(hf, c, &why);
-    if (r < 0)
+    cleanup(command_drop) struct command *c =
+        build(hf, jobs, count, idempotency_key, &why);
+    int r = c ? command_run(hf, c, &why) : why.code;
+    if (r < 0 || !c)
         return give(error, &why, r);
     if (ret)
         view_of(c->enqueue.out, count, ret);
@@ -231,28 +242,23 @@ int hf_enqueue_async(struct hf *hf, const struct hf_new_job *jobs, size_t count,
                      const char *idempotency_key, hf_done *done, void *arg,
                      struct hf_error *error)
 {
-    struct command *c = NULL;
     struct error why = { 0 };
+    struct command *c = build(hf, jobs, count, idempotency_key, &why);
+    if (!c)
+        return give(error, &why, why.code);
 
-    int r = build(hf, jobs, count, idempotency_key, &why, &c);
-    struct answer *answer = r == 0 ? arena_new(&c->arena, struct answer) : NULL;
-    if (answer) {
-        answer->jobs = arena_array(&c->arena, struct hf_enqueued, count);
-        r = arena_end(&c->arena);
-    } else if (r == 0) {
-        r = -HF_NOMEM;
-    }
-    if (r == 0) {
-        answer->done = done;
-        answer->arg = arg;
+    struct answer *answer = arena_new(&c->arena, struct answer);
+    struct hf_enqueued *made = arena_array(&c->arena, struct hf_enqueued, count);
+    int r = -HF_NOMEM;
+    if (answer && made) {
+        *answer = (struct answer){ .done = done, .arg = arg, .jobs = made };
         c->done = answer_async;
         c->done_arg = answer;
         r = committer_submit(hf->committer, c);
     }
     if (r < 0) {
-        (void)refuse_submission(r, &why);
         command_free(c);
-        return give(error, &why, r);
+        return give(error, &why, refuse_submission(r, &why));
     }
     return 0;
 }

@@ -40,6 +40,7 @@ struct hf {
         hf_log *fn; /* NULL: silence */
         void *arg;
     } sink;
+    struct log *log; /* the sink, or NULL: silence */
 
     struct committer *committer; /* NULL for a reader */
     struct engine *engine;       /* the committer's while there is one */
@@ -77,10 +78,9 @@ must_check int reserved_check(const uint64_t *words, size_t count, struct error 
 
 /* ---- commands ---- */
 
-/* A command for this handle: -HF_INVALID without a handle, -HF_READONLY for a
- * reader. */
-must_check int command_begin(struct hf *hf, enum op op, struct error *why,
-                             struct command **ret);
+/* A command for this handle; NULL, and why: -HF_INVALID without a handle,
+ * -HF_READONLY for a reader, -HF_NOMEM. */
+struct command *command_begin(struct hf *hf, enum op op, struct error *why);
 /* Has it applied, and waits. */
 must_check int command_run(struct hf *hf, struct command *command, struct error *why);
 /* For cleanup(). */
@@ -97,6 +97,11 @@ must_check int reader_look(struct hf *hf, int (*look)(struct store *store, void 
                            void *arg, struct error *why);
 
 /* ---- waiting ---- */
+
+/* Condition variables on the monotonic clock, which nobody sets. */
+void cond_init(pthread_cond_t *cond);
+/* Waits until it is signalled or the time is reached; false if it was the time. */
+bool cond_sleep(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_mono_us);
 
 /* A bounded wait: sleeps until it is worth looking again; false when the time is
  * up.  timeout_us -1: for ever. */

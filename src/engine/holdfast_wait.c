@@ -18,16 +18,28 @@ static int64_t mono_us(void)
     return clock_mono_us(&clock_system);
 }
 
-/* ---- watchers ---- */
-
-void watch_add(struct hf *hf, struct watcher *watcher, int64_t job_id)
+void cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    *watcher = (struct watcher){ .job_id = job_id };
-    pthread_cond_init(&watcher->wake, &attributes);
+    pthread_cond_init(cond, &attributes);
     pthread_condattr_destroy(&attributes);
+}
+
+bool cond_sleep(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_mono_us)
+{
+    struct timespec until = { .tv_sec = (time_t)(until_mono_us / US_PER_S),
+                              .tv_nsec = (long)(until_mono_us % US_PER_S) * 1000 };
+    return pthread_cond_timedwait(cond, lock, &until) == 0;
+}
+
+/* ---- watchers ---- */
+
+void watch_add(struct hf *hf, struct watcher *watcher, int64_t job_id)
+{
+    *watcher = (struct watcher){ .job_id = job_id };
+    cond_init(&watcher->wake);
     pthread_mutex_lock(&hf->watch_lock);
     watcher->next = hf->watchers;
     hf->watchers = watcher;
@@ -48,13 +60,9 @@ void watch_remove(struct hf *hf, struct watcher *watcher)
 
 void watch_sleep(struct hf *hf, struct watcher *watcher, int64_t until_mono_us)
 {
-    struct timespec until = { .tv_sec = (time_t)(until_mono_us / US_PER_S),
-                              .tv_nsec = (long)(until_mono_us % US_PER_S) * 1000 };
-
     pthread_mutex_lock(&hf->watch_lock);
-    int r = 0;
-    while (!watcher->woken && r == 0)
-        r = pthread_cond_timedwait(&watcher->wake, &hf->watch_lock, &until);
+    while (!watcher->woken && cond_sleep(&watcher->wake, &hf->watch_lock, until_mono_us))
+        continue;
     watcher->woken = false;
     pthread_mutex_unlock(&hf->watch_lock);
 }
@@ -253,12 +261,11 @@ static int check_reserve(const char *queue, const char *holder, int64_t ttl_ms,
 int hf_reserve(struct hf *hf, const char *queue, const char *holder, int64_t ttl_ms,
                int64_t wait_ms, struct hf_error *error, struct hf_reservation *ret)
 {
-    cleanup(command_drop) struct command *c = NULL;
     struct error why = { 0 };
-
-    int r = command_begin(hf, OP_RESERVE, &why, &c);
-    if (r == 0)
-        r = check_reserve(queue, holder, ttl_ms, wait_ms, &why);
+    cleanup(command_drop) struct command *c = command_begin(hf, OP_RESERVE, &why);
+    if (!c)
+        return give(error, &why, why.code);
+    int r = check_reserve(queue, holder, ttl_ms, wait_ms, &why);
     if (r < 0)
         return give(error, &why, r);
     c->reserve.queue = slice_of(queue);

@@ -21,7 +21,6 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "base/limits.h"
 #include "base/text.h"
@@ -51,23 +50,6 @@ struct pool {
 static int64_t mono_us(void)
 {
     return clock_mono_us(&clock_system);
-}
-
-/* Waits at most until the monotonic time; the lock is held. */
-static void wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_us)
-{
-    struct timespec ts = { .tv_sec = (time_t)(until_us / US_PER_S),
-                           .tv_nsec = (long)(until_us % US_PER_S) * 1000 };
-    pthread_cond_timedwait(cond, lock, &ts);
-}
-
-static void init_monotonic(pthread_cond_t *cond)
-{
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &attributes);
-    pthread_condattr_destroy(&attributes);
 }
 
 /* ---- from the engine ---- */
@@ -217,12 +199,12 @@ static void deliver(struct pool *pool, struct slot *slot)
         r = committer_apply_report(hf->committer, slot->report);
         if (!worth_repeating(r))
             break;
-        log_event(hf->sink.fn ? &hf->sink.log : NULL, LEVEL_WARN, "report_delayed",
-                  log_int("job", job_id), log_text("why", status_of(r)->name));
+        log_event(hf->log, LEVEL_WARN, "report_delayed", log_int("job", job_id),
+                  log_text("why", status_of(r)->name));
         pthread_mutex_lock(&pool->lock);
         bool give_up = pool->closing;
         if (!give_up)
-            wait_until(&pool->calm, &pool->lock, mono_us() + pause_us);
+            cond_sleep(&pool->calm, &pool->lock, mono_us() + pause_us);
         pthread_mutex_unlock(&pool->lock);
         if (give_up)
             break; /* the run stays open, and the next start resolves it */
@@ -230,8 +212,8 @@ static void deliver(struct pool *pool, struct slot *slot)
             pause_us *= 2;
     }
     if (r < 0)
-        log_event(hf->sink.fn ? &hf->sink.log : NULL, LEVEL_WARN, "report_refused",
-                  log_int("job", job_id), log_text("why", slot->report->error.text));
+        log_event(hf->log, LEVEL_WARN, "report_refused", log_int("job", job_id),
+                  log_text("why", slot->report->error.text));
     give_back(pool, slot);
     watch_wake(hf, job_id);
 }
@@ -298,8 +280,8 @@ static int new_pool(struct hf *hf, size_t threads, struct pool **ret)
     pool->hf = hf;
     pool->ready_tail = &pool->ready;
     pthread_mutex_init(&pool->lock, NULL);
-    init_monotonic(&pool->work);
-    init_monotonic(&pool->calm);
+    cond_init(&pool->work);
+    cond_init(&pool->calm);
     sem_init(&pool->stop, 0, 0);
     pool->threads = calloc(threads, sizeof(*pool->threads));
     int r = pool->threads ? make_slots(pool, 2 * threads) : -HF_NOMEM;
@@ -433,7 +415,7 @@ bool pool_drain(struct hf *hf, int64_t grace_us)
     (void)!tell_capacity(hf, 0);
     pthread_mutex_lock(&pool->lock);
     while (pool->busy > 0 && mono_us() < until)
-        wait_until(&pool->calm, &pool->lock, until);
+        cond_sleep(&pool->calm, &pool->lock, until);
     bool calm = pool->busy == 0;
     pthread_mutex_unlock(&pool->lock);
     return calm;

@@ -6,6 +6,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "test.h"
@@ -121,4 +122,33 @@ static inline void must_pass(sem_t *sem)
 {
     while (sem_wait(sem) != 0)
         continue;
+}
+
+/* Between two looks of a handler that waits to be told something. */
+static inline void nap(void)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = 1000 * 1000 }, NULL);
+}
+
+/* A handler that says that it runs, and waits until it may go on. */
+struct hold {
+    sem_t running, go;
+    atomic_int calls;
+};
+
+static inline int hold_on(struct hf_run *run, void *arg)
+{
+    struct hold *hold = arg;
+    (void)run;
+    atomic_fetch_add(&hold->calls, 1);
+    sem_post(&hold->running);
+    must_pass(&hold->go);
+    return 0;
+}
+
+static inline void hold_init(struct hold *hold)
+{
+    atomic_init(&hold->calls, 0);
+    sem_init(&hold->running, 0, 0);
+    sem_init(&hold->go, 0, 0);
 }

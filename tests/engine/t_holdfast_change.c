@@ -2,7 +2,6 @@
  *
  * What people do to jobs and queues through the library, and how they look. */
 #include <pthread.h>
-#include <time.h>
 
 #include "handle.h"
 
@@ -202,32 +201,18 @@ TEST(projects_are_made_before_they_are_used)
 
 /* ---- reservations ---- */
 
-struct held {
-    sem_t running, go;
-};
-
-static int hold_on(struct hf_run *run, void *arg)
-{
-    struct held *held = arg;
-    (void)run;
-    sem_post(&held->running);
-    must_pass(&held->go);
-    return 0;
-}
-
 static void *let_go(void *arg)
 {
-    struct held *held = arg;
-    nanosleep(&(struct timespec){ .tv_nsec = 20 * 1000 * 1000 }, NULL);
+    struct hold *held = arg;
+    nap();
     sem_post(&held->go);
     return NULL;
 }
 
 TEST(a_reserved_queue_is_drained_and_then_stands_still)
 {
-    struct held held;
-    sem_init(&held.running, 0, 0);
-    sem_init(&held.go, 0, 0);
+    struct hold held;
+    hold_init(&held);
     struct hf *hf = open_scheduler(test_db_url(), "k", hold_on, &held);
     struct hf_reservation mine, other;
     struct hf_error error;
@@ -354,9 +339,8 @@ TEST(a_large_payload_is_kept_byte_for_byte_and_left_out_of_lists)
     struct hf *hf = open_role(test_db_url(), HF_PRODUCER);
     struct hf_jobs *jobs = NULL;
     struct hf_error error;
-    char *text = malloc(BYTES + 1);
+    static char text[BYTES + 1];
 
-    check(text != NULL);
     memset(text, 'x', BYTES);
     text[0] = text[BYTES - 1] = '"';
     text[BYTES] = '\0';
@@ -367,7 +351,6 @@ TEST(a_large_payload_is_kept_byte_for_byte_and_left_out_of_lists)
     check_ok(hf_list_jobs(hf, NULL, &error, &jobs));
     check(!jobs->items[0]->payload);
     hf_jobs_free(jobs);
-    free(text);
     check_ok(hf_close(hf));
 }
 

@@ -91,6 +91,36 @@ TEST(a_second_scheduler_is_refused_on_a_file_and_welcome_on_a_server)
     check_ok(hf_close(second));
 }
 
+static void note_finding(void *arg, const struct hf_finding *finding)
+{
+    int64_t *job_id = arg;
+    check(finding->sentence && finding->sentence[0]);
+    if (finding->job_id)
+        *job_id = finding->job_id;
+}
+
+TEST(a_check_finds_nothing_on_a_sound_store_and_names_what_is_wrong)
+{
+    const char *url = test_db_url();
+    struct hf *hf = open_role(url, HF_PRODUCER);
+    struct hf_check_report report = { 0 };
+    struct hf_error error;
+    int64_t named = 0, id = must_enqueue(hf, &(struct hf_new_job){ .kind = "k" });
+
+    check_ok(hf_check(hf, note_finding, &named, &error, &report));
+    check_int(report.jobs, 1);
+    check_int(report.violations, 0);
+    check_int(named, 0);
+    if (!test_on_postgres()) { /* a job that is over, and never ran */
+        sqlite_do(url, "UPDATE jobs SET state = 5, finished_at = 1");
+        check_ok(hf_check(hf, note_finding, &named, &error, &report));
+        check(report.violations > 0);
+        check_int(named, id);
+    }
+    check_err(hf_check(NULL, NULL, NULL, &error, NULL), -HF_INVALID);
+    check_ok(hf_close(hf));
+}
+
 TEST(a_reader_makes_nothing)
 {
     struct hf_options options = options_for(test_db_url());
@@ -153,6 +183,20 @@ TEST(a_store_of_another_version_is_refused_with_a_sentence)
     check_refused(&options, -HF_VERSION, "Start the scheduler once");
 }
 
+/* Overwrites all pages but the first. */
+static bool spoil(const char *path)
+{
+    char junk[4096];
+    bool ok = true;
+    int fd = open(path, O_WRONLY);
+    if (fd < 0)
+        return false;
+    memset(junk, 0xa5, sizeof(junk));
+    for (off_t page = 1; page < 40; page++)
+        ok = ok && pwrite(fd, junk, sizeof(junk), page * (off_t)sizeof(junk)) > 0;
+    return close(fd) == 0 && ok;
+}
+
 TEST(a_damaged_store_is_refused_with_a_sentence)
 {
     only_sqlite();
@@ -162,13 +206,7 @@ TEST(a_damaged_store_is_refused_with_a_sentence)
 
     check_ok(hf_close(open_with(&options)));
     sqlite_do(options.db, "PRAGMA wal_checkpoint(TRUNCATE)");
-    int fd = open(options.db, O_WRONLY);
-    check(fd >= 0);
-    char junk[4096];
-    memset(junk, 0xa5, sizeof(junk));
-    for (off_t page = 1; page < 40; page++)
-        check(pwrite(fd, junk, sizeof(junk), page * (off_t)sizeof(junk)) > 0);
-    close(fd);
+    check(spoil(options.db));
     int r = hf_open(&options, &error, &hf);
     check(r == -HF_CORRUPT || r == -HF_FOREIGN);
     check(strstr(error.text, options.db) != NULL);

@@ -28,6 +28,7 @@ static sqlite3 *connect_to(const char *url)
 {
     sqlite3 *db = NULL;
     check_int(sqlite3_open(url, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 10000);
     run_sql(db, "PRAGMA synchronous=FULL");
     run_sql(db, "CREATE TABLE IF NOT EXISTS orders (id INTEGER PRIMARY KEY, item TEXT)");
     return db;
@@ -94,7 +95,6 @@ TEST(a_running_scheduler_notices_the_job)
     struct hf_error error;
 
     check_ok(hf_start(hf, 1));
-    sqlite3_busy_timeout(db, 10000);
     run_sql(db, "BEGIN IMMEDIATE");
     for (int i = 0; i < 3; i++)
         check_ok(hf_enqueue_sqlite(
@@ -187,6 +187,7 @@ TEST(a_transaction_that_cannot_write_now_is_busy)
     sqlite3 *db = connect_to(url), *writer = connect_to(url);
     struct hf_error error;
 
+    sqlite3_busy_timeout(db, 0);
     run_sql(writer, "BEGIN IMMEDIATE");
     run_sql(db, "BEGIN");
     check_err(hf_enqueue_sqlite(db, &(struct hf_new_job){ .kind = "k" }, &error, NULL),
