@@ -551,7 +551,8 @@ struct hf_recovery_item {
     int64_t job_id;
     const char *queue, *kind;
     int state;           /* enum hf_state, before */
-    const char *verdict; /* "crashed", "no_run", "outcome": takes its run's; "left" */
+    const char *verdict; /* "crashed", "no_run", "outcome": takes its run's;
+                            "pending": its retry is decided; "left" */
     int64_t ran_ms;      /* -1: unknown */
 };
 /* What a restart would do now; nothing is changed.  `item` (may be NULL) is called

@@ -175,6 +175,7 @@ static int begin_life(struct engine *engine, const struct engine_options *option
     engine->judge_from = engine->started_at + engine->settings.lease_us;
     bool somebody = !engine->producer || db_engine(engine->store->db) == DB_POSTGRES;
     int r = somebody ? become(engine, options) : 0;
+    engine->registered_at = engine_now(engine);
     if (r == 0)
         r = store_queues_reload(engine->store);
     if (r == 0 && !engine->producer)

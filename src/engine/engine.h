@@ -95,6 +95,7 @@ struct engine {
 
     /* start */
     int64_t started_at;    /* positions before it are old work */
+    int64_t registered_at; /* who ended later died while we were there */
     bool ready;            /* recovery is through: workers may start */
     struct recovery *recovery; /* under way, or NULL */
 
@@ -118,6 +119,8 @@ struct engine {
         int64_t position, id;
     } reclass;
     int64_t lease_until;   /* ours, PostgreSQL */
+    int64_t takeover_after; /* dead owners up to this one have rows that cannot be
+                               resolved: the sweep tries them again */
     int64_t judge_from;    /* no remote lease or deadline is judged before */
     int64_t tick_wall, tick_mono; /* of the last tick: jumps and suspends */
     bool holds;            /* some reservation is open */
@@ -236,6 +239,7 @@ struct ending {
     int64_t retry_after_us;
     bool crash_counts;
     bool superseded;        /* final, superseded, whatever the policy */
+    bool source_taken;      /* the same instead of a retry: another job has its key */
     const char *verdict;    /* for the recovery's report; NULL: none */
     int64_t retry_id;       /* out: 0 if none */
     int reason;             /* out */

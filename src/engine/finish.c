@@ -107,7 +107,7 @@ static void decide_retry(struct tx *tx, struct job *job, bool was_cancelling,
                  .crash_limit = tx->engine->settings.crash_limit,
                  .retry_after_us = ending->retry_after_us,
                  .rng = &tx->engine->rng });
-    if (ending->superseded)
+    if (ending->superseded || (how.retry && ending->source_taken))
         how = (struct retry_decision){ .reason = REASON_SUPERSEDED };
     job->retry_state = how.retry ? RETRY_RETRIED : RETRY_FINAL;
     job->retry_reason = how.retry ? REASON_NONE : how.reason;

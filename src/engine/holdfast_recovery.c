@@ -59,6 +59,7 @@ int hf_recover(struct hf *hf, struct hf_error *error)
 /* ---- looking ahead ---- */
 
 struct dry_look {
+    const struct settings *settings;
     const struct host *host;
     void (*item)(void *arg, const struct hf_recovery_item *item);
     void *arg;
@@ -85,7 +86,7 @@ static int dry_run(struct store *store, void *arg)
 {
     struct dry_look *look = arg;
     look->store = store;
-    return recovery_dry_run(store, look->host, clock_wall_us(&clock_system),
+    return recovery_dry_run(store, look->settings, look->host, clock_wall_us(&clock_system),
                             look->item ? dry_item : NULL, look, &look->counts);
 }
 
@@ -99,6 +100,7 @@ int hf_recover_dry_run(struct hf *hf,
 
     if (!hf)
         return give(error, NULL, -HF_INVALID);
+    look.settings = &hf->settings;
     int r = host_identify(&host, &why);
     if (r == 0)
         r = reader_look(hf, dry_run, &look, &why);
@@ -106,7 +108,7 @@ int hf_recover_dry_run(struct hf *hf,
         return give(error, &why, r);
     if (ret)
         *ret = look.counts.running_failed + look.counts.cancelling_failed +
-               look.counts.outcomes;
+               look.counts.outcomes + look.counts.pending_resolved;
     return 0;
 }
 

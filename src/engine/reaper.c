@@ -26,6 +26,7 @@ int mark_dead(struct tx *tx, const struct owner *owner, const char *why)
     log_event(tx->engine->log, LEVEL_WARN, "owner_died", log_int("owner", owner->id),
               log_slice("name", owner->name), log_text("why", why));
     tx->engine->totals.reaped_owners++;
+    tx->engine->takeover_after = 0; /* its id may be any */
     return 0;
 }
 
@@ -141,9 +142,10 @@ static bool may_judge(struct engine *engine, const struct owner *owner, int64_t 
 /* A takeover that somebody began and did not finish, or that is ours to begin. */
 static int64_t find_unresolved(struct tx *tx, void *arg)
 {
-    int64_t since = tx->engine->settings.recovery_on_startup ? 0 : tx->engine->started_at;
-    return store_int(tx->store, SQL_OWNER_UNRESOLVED, (struct db_value[]){ db_int(since) }, 0,
-                     arg);
+    int64_t since = tx->engine->settings.recovery_on_startup ? 0 : tx->engine->registered_at;
+    return store_int(tx->store, SQL_OWNER_UNRESOLVED,
+                     (struct db_value[]){ db_int(since), db_int(tx->engine->takeover_after) },
+                     0, arg);
 }
 
 static int take_over(struct engine *engine)
@@ -190,5 +192,6 @@ int64_t reap(struct engine *engine)
 int64_t sweep(struct engine *engine)
 {
     engine->totals.sweeps++;
+    engine->takeover_after = 0;
     return recovery_begin(engine, RECOVERY_SWEEP, 0);
 }

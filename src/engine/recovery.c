@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "engine/recovery_judge.h"
 #include "engine/recovery_report.h"
 
 const char *verdict_name(enum verdict verdict)
@@ -14,99 +15,6 @@ const char *verdict_name(enum verdict verdict)
                                                  "crashed", "outcome", "pending" };
     assert(verdict >= 0 && verdict < VERDICTS);
     return names[verdict];
-}
-
-/* ---- judging ---- */
-
-static bool same_place(const struct owner *owner, const struct host *host)
-{
-    return slice_equal(owner->boot_id, slice_of(host->boot_id)) &&
-           owner->pid_namespace == host->pid_ns;
-}
-
-bool owner_is_gone(const struct owner *owner, const struct host *host,
-                   enum db_engine db_engine, int64_t now)
-{
-    if (owner->state != OWNER_ALIVE)
-        return true;
-    if (owner->type == OWNER_NODE && db_engine == DB_SQLITE)
-        return true; /* we hold the file: no other node can */
-    if (owner->type == OWNER_NODE && same_place(owner, host) &&
-        !host_process_alive(owner->pid, owner->process_start))
-        return true;
-    return now != 0 && owner->lease_until != 0 && owner->lease_until <= now;
-}
-
-/* The owners that matter to a chunk, asked once each. */
-struct judged {
-    int64_t id;
-    bool known, gone;
-    struct owner owner;
-};
-
-struct bench {
-    struct judged *list;
-    size_t count;
-};
-
-static const struct judged *judge(struct store *store, const struct host *host,
-                                  int64_t self, struct arena *arena, struct bench *bench,
-                                  int64_t owner_id)
-{
-    for (size_t i = 0; i < bench->count; i++)
-        if (bench->list[i].id == owner_id)
-            return &bench->list[i];
-    struct judged *j = &bench->list[bench->count];
-    *j = (struct judged){ .id = owner_id };
-    int r = store_owner_get(store, owner_id, arena, &j->owner);
-    if (r < 0 && r != -HF_NOT_FOUND)
-        return NULL;
-    j->known = r == 0;
-    /* Leases are the reaper's to judge; here only what is certain. */
-    j->gone = !j->known ||
-              (owner_id != self && owner_is_gone(&j->owner, host, db_engine(store->db), 0));
-    bench->count++;
-    return j;
-}
-
-static enum verdict verdict_of(const struct job_row *row, const struct judged *owner)
-{
-    if (row->run.job_id == 0)
-        return VERDICT_NO_RUN;
-    if (row->run.finished_at != 0)
-        return VERDICT_OUTCOME;
-    return owner->gone ? VERDICT_CRASHED : VERDICT_LEFT;
-}
-
-/* How long it had been running when its owner stopped; -1 if nobody knows. */
-static int64_t ran_for(const struct job_row *row, const struct judged *owner, int64_t now)
-{
-    if (row->run.job_id == 0)
-        return -1;
-    int64_t until = row->run.finished_at ? row->run.finished_at : now;
-    if (owner && owner->known && owner->owner.seen_at > row->run.started_at &&
-        owner->owner.seen_at < until)
-        until = owner->owner.seen_at;
-    return until > row->run.started_at ? until - row->run.started_at : 0;
-}
-
-static bool rebooted(const struct owner *owner, const struct host *host)
-{
-    return slice_equal(owner->host, slice_of(host->name)) && owner->boot_id.p &&
-           !slice_equal(owner->boot_id, slice_of(host->boot_id));
-}
-
-/* Does this death count towards poison?  Only if what died is what ran the job:
- * the worker's process, or the node for a handler inside it; never a reboot. */
-static bool death_counts(const struct run *run, const struct judged *owner,
-                         const struct host *host)
-{
-    if (run->job_id == 0)
-        return false;
-    if (run->executor == EXECUTOR_REMOTE)
-        return true;
-    return run->executor == EXECUTOR_HANDLER && owner->known &&
-           owner->owner.state != OWNER_STOPPED && !rebooted(&owner->owner, host);
 }
 
 /* ---- resolving one job ---- */
@@ -343,6 +251,9 @@ static int64_t pending_chunk(struct tx *tx, void *arg)
                                       .verdict = VERDICT_PENDING,
                                       .ran_us = ran_for(&rows[i], NULL, tx->now) };
         struct ending ending = { .verdict = verdict_name(VERDICT_PENDING) };
+        r = source_taken(store, &rows[i].job, &ending.source_taken);
+        if (r < 0)
+            break;
         resolve_pending(tx, &rows[i], &ending);
         item.retry_id = ending.retry_id;
         rec->counts.pending_resolved++;
@@ -471,6 +382,11 @@ static int finish(struct engine *engine, struct recovery *rec)
     engine->recovery = NULL;
     if (rec->type == RECOVERY_START)
         engine_workers_may_start(engine, &rec->counts);
+    if (rec->type == RECOVERY_TAKEOVER) {
+        engine->next_poll = 0; /* others may have died with it */
+        if (rec->counts.unresolved > 0)
+            engine->takeover_after = rec->dead_owner;
+    }
     recovery_free(rec);
     return 0;
 }
@@ -493,67 +409,9 @@ int recovery_step(struct engine *engine)
     if (n < 0)
         return step_failed(engine, rec, (int)n, queue, id, had_id);
     recovery_log_items(engine, rec);
-    if (rec->single_left > 0 && --rec->single_left == 0)
-        rec->limit = RECOVERY_CHUNK_JOBS;
     if ((size_t)n < rec->limit)
         next_phase(rec);
+    else if (rec->single_left > 0 && --rec->single_left == 0)
+        rec->limit = RECOVERY_CHUNK_JOBS;
     return 1;
-}
-
-/* ---- dry run ---- */
-
-int recovery_dry_run(struct store *store, const struct host *host, int64_t now,
-                     void (*on_item)(void *arg, const struct recovery_item *item), void *arg,
-                     struct recovery_counts *ret)
-{
-    struct recovery_counts counts = { 0 };
-    struct arena arena;
-    int64_t queue = 0, id = 0;
-    int r = 0;
-    arena_init(&arena, 64 << 10, (size_t)256 << 20);
-    for (bool more = true; more && r == 0;) {
-        struct id_list list;
-        arena_reset(&arena);
-        r = store_busy_jobs(store, queue, id, RECOVERY_CHUNK_JOBS, &arena, &list);
-        struct bench bench = { .list = arena_array(&arena, struct judged,
-                                                   RECOVERY_CHUNK_JOBS) };
-        if (r == 0 && !bench.list)
-            r = -HF_NOMEM;
-        for (size_t i = 0; i < list.count && r == 0; i++) {
-            struct job_row row;
-            r = store_job_get(store, list.ids[i], &arena, &row);
-            if (r < 0)
-                break;
-            const struct judged *owner =
-                row.run.job_id ? judge(store, host, 0, &arena, &bench, row.run.owner_id) : NULL;
-            if (row.run.job_id && !owner) {
-                r = -HF_NOMEM;
-                break;
-            }
-            struct recovery_item item = { .job_id = row.job.id,
-                                          .queue_id = row.job.queue_id,
-                                          .previous_state = row.job.state,
-                                          .verdict = verdict_of(&row, owner),
-                                          .ran_us = ran_for(&row, owner, now) };
-            snprintf(item.kind, sizeof(item.kind), "%.*s", (int)row.job.kind.n,
-                     row.job.kind.p);
-            counts.left += item.verdict == VERDICT_LEFT;
-            counts.outcomes += item.verdict == VERDICT_OUTCOME;
-            if (item.verdict == VERDICT_CRASHED || item.verdict == VERDICT_NO_RUN) {
-                counts.running_failed += row.job.state == JOB_RUNNING;
-                counts.cancelling_failed += row.job.state == JOB_CANCELLING;
-            }
-            if (on_item)
-                on_item(arg, &item);
-        }
-        more = list.count == RECOVERY_CHUNK_JOBS;
-        if (list.count > 0) {
-            id = list.ids[list.count - 1];
-            queue = list.extra[list.count - 1];
-        }
-    }
-    arena_release(&arena);
-    if (r == 0)
-        *ret = counts;
-    return r;
 }

@@ -90,9 +90,11 @@ int recovery_step(struct engine *engine);
 
 void recovery_free(struct recovery *recovery);
 
-/* What a restart would do now, and nothing is changed: `on_item` is called for
- * each job.  Reads through `store`, which may be a reader. */
-must_check int recovery_dry_run(struct store *store, const struct host *host, int64_t now,
+/* What a recovery at a restart of this process (`host`) would do now, and nothing
+ * is changed: `on_item` is called for each job.  Reads through `store`, which may
+ * be a reader. */
+must_check int recovery_dry_run(struct store *store, const struct settings *settings,
+                                const struct host *host, int64_t now,
                                 void (*on_item)(void *arg, const struct recovery_item *item),
                                 void *arg, struct recovery_counts *ret);
 

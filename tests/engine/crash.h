@@ -7,7 +7,7 @@
 
 #include <stdarg.h>
 
-#include "world.h"
+#include "world_check.h"
 
 /* ---- the store as text ---- */
 
@@ -121,27 +121,36 @@ static inline void check_settled(struct world *w)
     check_same(signature(w), before);
     recover_by_hand(w);
     check_same(signature(w), before);
+    check_clean(w);
     w->capacity = capacity;
 }
 
-/* The newest report. */
-static inline struct recovery_row last_report(struct world *w)
+/* The newest report of a type; of any if that is 0. */
+static inline struct recovery_row last_report(struct world *w, int type)
 {
     struct recovery_row *rows = NULL;
-    size_t count = 0;
-    check_ok(store_recoveries(w->engine->store, 1, &w->arena, &rows, &count));
-    check_int(count, 1);
-    return rows[0];
+    size_t count = 0, i = 0;
+    check_ok(store_recoveries(w->engine->store, 100, &w->arena, &rows, &count));
+    while (i < count && type != 0 && rows[i].type != type)
+        i++;
+    check(i < count);
+    return rows[i];
 }
 
-/* A number in a report; -1 if it is not there. */
-static inline int64_t reported(struct world *w, const char *name)
+/* A number in the last report of a type; -1 if it is not there. */
+static inline int64_t reported_by(struct world *w, int type, const char *name)
 {
-    char key[100];
+    char key[110];
     snprintf(key, sizeof(key), "\"%s\":", name);
-    struct slice report = last_report(w).report;
+    struct slice report = last_report(w, type).report;
     const char *found = report.p ? strstr(report.p, key) : NULL;
     return found ? strtoll(found + strlen(key), NULL, 10) : -1;
+}
+
+/* In the report of the last start. */
+static inline int64_t reported(struct world *w, const char *name)
+{
+    return reported_by(w, RECOVERY_START, name);
 }
 
 static inline size_t recovery_count(struct world *w)
