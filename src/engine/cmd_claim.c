@@ -252,13 +252,58 @@ static int answer_with(struct command *c, struct taking *t)
     return arena_end(&c->arena) < 0 ? store_fail(t->tx->store, -HF_NOMEM) : 0;
 }
 
+static int in_order(const void *a, const void *b)
+{
+    const struct job *x = &((const struct started *)a)->job;
+    const struct job *y = &((const struct started *)b)->job;
+    if (x->priority != y->priority)
+        return y->priority - x->priority;
+    if (x->position != y->position)
+        return x->position < y->position ? -1 : 1;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* Moves the runs of a queue to the front of [from, count); returns how many. */
+static size_t bring_forward(struct taking *t, size_t from, int64_t queue_id)
+{
+    size_t n = 0;
+    for (size_t i = from; i < t->count; i++) {
+        struct started run = t->out[i];
+        if (run.job.queue_id != queue_id)
+            continue;
+        memmove(&t->out[from + n + 1], &t->out[from + n],
+                (i - from - n) * sizeof(*t->out));
+        t->out[from + n++] = run;
+    }
+    return n;
+}
+
+/* As the first answer was: queue by queue in the caller's order. */
+static void sort_answer(struct taking *t, const struct command *c)
+{
+    struct store *store = t->tx->store;
+    size_t n = c->claim.queue_count ? c->claim.queue_count : store->queue_count;
+    size_t done = 0;
+    qsort(t->out, t->count, sizeof(*t->out), in_order);
+    for (size_t i = 0; i < n && done < t->count; i++) {
+        struct queue_entry *entry = NULL;
+        if (c->claim.queue_count == 0)
+            entry = store->queues[i];
+        else if (store_queue(store, c->claim.queues[i], false, &entry) < 0)
+            continue;
+        done += bring_forward(t, done, entry->queue.id);
+    }
+}
+
 /* The same claim asked again (its answer was lost): the same runs. */
-static int repeat_claim(struct taking *t)
+static int repeat_claim(struct taking *t, const struct command *c)
 {
     struct tx *tx = t->tx;
     struct id_list before;
     int r = store_claimed_before(tx->store, t->owner_id, t->claim_id, &tx->store->arena,
                                  &before);
+    if (r < 0)
+        return r;
     for (size_t i = 0; i < before.count && r == 0 && t->count < t->limit; i++) {
         struct job_row *row = tx_job(tx, before.ids[i], &r);
         if (!row)
@@ -269,6 +314,8 @@ static int repeat_claim(struct taking *t)
                                                .deadline_at = row->run.deadline_at,
                                                .owner_id = t->owner_id };
     }
+    if (r == 0 && t->count > 0)
+        sort_answer(t, c);
     return r < 0 ? store_fail(tx->store, r) : 0;
 }
 
@@ -318,7 +365,7 @@ int apply_claim(struct tx *tx, struct command *c)
     if (r == 0 && !t.out)
         r = store_fail(tx->store, -HF_NOMEM);
     if (r == 0 && t.claim_id.p)
-        r = repeat_claim(&t);
+        r = repeat_claim(&t, c);
     if (r == 0 && t.count == 0)
         r = c->claim.job_id ? claim_one(&t, c) : claim_queues(&t, c);
     return r < 0 ? r : answer_with(c, &t);
