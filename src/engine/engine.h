@@ -241,6 +241,7 @@ struct ending {
     bool superseded;        /* final, superseded, whatever the policy */
     bool source_taken;      /* the same instead of a retry: another job has its key */
     const char *verdict;    /* for the recovery's report; NULL: none */
+    int64_t ran_us;         /* how long it ran, where that is not until now; 0 */
     int64_t retry_id;       /* out: 0 if none */
     int reason;             /* out */
 };

@@ -142,7 +142,7 @@ static void end_run(struct tx *tx, struct job_row *row, int outcome,
 static void tell_failed(struct tx *tx, const struct job_row *row, const struct ending *e)
 {
     const struct job_error *error = &row->run.error;
-    int64_t ran = tx->now - row->run.started_at;
+    int64_t ran = e->ran_us > 0 ? e->ran_us : tx->now - row->run.started_at;
     tell(tx, &row->job, "job.run.failed",
          "\"kind\":%s,\"attempt\":%d,\"errorType\":\"%s\",\"errorClass\":%s,\"message\":%s,"
          "\"verdict\":%s%s%s,\"ranForMs\":%lld,\"retry\":\"%lld\",\"final\":\"%s\"",

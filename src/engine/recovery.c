@@ -68,6 +68,7 @@ static void fail_interrupted(struct tx *tx, struct recovery *rec, struct job_row
     struct ending ending = {
         .event = ON_CRASH,
         .verdict = verdict_name(item->verdict),
+        .ran_us = item->ran_us,
         .crash_counts = death_counts(&row->run, owner, &tx->engine->host),
         .error = { .type = ERROR_CRASH,
                    .message = message_for(tx, rec, owner, duration),
