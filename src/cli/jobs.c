@@ -331,7 +331,7 @@ static int retry(struct cli *cli)
 
 const struct subcommand job_commands[] = {
     { "enqueue", "KIND [PAYLOAD|-]",
-      "make a job; its payload is JSON, - is standard input", 1, 2, false, false,
+      "make a job; its payload is JSON, - is standard input", 1, 2, false, true,
       HF_PRODUCER, enqueue_options, enqueue },
     { "list", "", "list jobs, the newest first", 0, 0, false, false, HF_READER,
       list_options, list },
