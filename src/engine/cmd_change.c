@@ -8,18 +8,46 @@ static int not_found(struct command *c, int64_t id)
     return error_set(&c->error, -HF_NOT_FOUND, NULL, "There is no job %lld.", (long long)id);
 }
 
+enum { CHAIN_MAX = 100000 }; /* a chain is finite; this only stops a loop in bad rows */
+
+/* The last job of the chain that `id` belongs to. */
+static struct job_row *tail_of(struct tx *tx, int64_t id, int *ret)
+{
+    struct job_row *row = tx_job(tx, id, ret);
+    for (int i = 0; row && i < CHAIN_MAX; i++) {
+        struct job_row *next = arena_new(&tx->store->arena, struct job_row);
+        if (!next) {
+            *ret = store_fail(tx->store, -HF_NOMEM);
+            return NULL;
+        }
+        int r = store_flush(tx->store);
+        if (r == 0)
+            r = store_job_retry_of(tx->store, row->job.id, &tx->store->arena, next);
+        if (r == -HF_NOT_FOUND)
+            return row;
+        if (r < 0) {
+            *ret = store_fail(tx->store, r);
+            return NULL;
+        }
+        row = tx_job(tx, next->job.id, ret); /* locked, and the pile's own copy */
+    }
+    return row;
+}
+
 /* ---- cancel ---- */
 
 static int refuse_cancel(struct tx *tx, struct command *c, const struct job *job)
 {
-    struct job_row retry;
-    if (job->retry_state == RETRY_RETRIED &&
-        store_job_retry_of(tx->store, job->id, &tx->store->arena, &retry) == 0)
+    int r = 0;
+    struct job_row *tail = job->retry_state == RETRY_RETRIED ? tail_of(tx, job->id, &r) : NULL;
+    if (r < 0)
+        return r;
+    if (tail && job_state_live(tail->job.state))
         return error_set(&c->error, -HF_CONFLICT, NULL,
                          "Job %lld is %s and was retried as job %lld, which is %s; cancel that "
                          "one.",
                          (long long)job->id, job_state_name(job->state),
-                         (long long)retry.job.id, job_state_name(retry.job.state));
+                         (long long)tail->job.id, job_state_name(tail->job.state));
     return error_set(&c->error, -HF_CONFLICT, NULL,
                      "Job %lld is %s; only a job that waits or runs can be cancelled.",
                      (long long)job->id, job_state_name(job->state));
@@ -116,32 +144,6 @@ int apply_change(struct tx *tx, struct command *c)
 }
 
 /* ---- retry by hand ---- */
-
-enum { CHAIN_MAX = 100000 }; /* a chain is finite; this only stops a loop in bad rows */
-
-/* The last job of the chain that `id` belongs to. */
-static struct job_row *tail_of(struct tx *tx, int64_t id, int *ret)
-{
-    struct job_row *row = tx_job(tx, id, ret);
-    for (int i = 0; row && i < CHAIN_MAX; i++) {
-        struct job_row *next = arena_new(&tx->store->arena, struct job_row);
-        if (!next) {
-            *ret = store_fail(tx->store, -HF_NOMEM);
-            return NULL;
-        }
-        int r = store_flush(tx->store);
-        if (r == 0)
-            r = store_job_retry_of(tx->store, row->job.id, &tx->store->arena, next);
-        if (r == -HF_NOT_FOUND)
-            return row;
-        if (r < 0) {
-            *ret = store_fail(tx->store, r);
-            return NULL;
-        }
-        row = tx_job(tx, next->job.id, ret); /* locked, and the pile's own copy */
-    }
-    return row;
-}
 
 static int make_due(struct tx *tx, struct job *job)
 {

@@ -6,17 +6,60 @@
  * run must not be finished.  A late one changes nothing and is refused with a
  * sentence, but what it brought is kept as an event: the truth cannot be
  * overwritten, and the evidence is not thrown away. */
+#include "base/buf.h"
+#include "base/json.h"
 #include "base/limits.h"
-#include "base/text.h"
 #include "engine/engine.h"
 
+/* All that a report may bring, written as JSON. */
+enum { LATE_BYTES = 8 << 20 };
+
+static void add_member(struct buf *data, const char *name, struct slice text, bool json)
+{
+    if (!text.p)
+        return;
+    buf_printf(data, ",\"%s\":", name);
+    if (json && json_check(text, LIMIT_JSON_DEPTH, NULL) == 0)
+        buf_add(data, text);
+    else
+        buf_json(data, text);
+}
+
+/* In full: the event is all that is left of the work. */
+static void keep_late(struct tx *tx, const struct job *job, const struct command *c,
+                      int64_t owner_id)
+{
+    cleanup(buf_release) struct buf data;
+    struct slice text = { 0 };
+    bool done = c->op == OP_COMPLETE;
+    buf_init(&data, LATE_BYTES);
+    buf_printf(&data, "{\"report\":\"%s\",\"from\":\"%lld\"", op_name(c->op),
+               (long long)(owner_id > 0 ? owner_id : 0));
+    add_member(&data, "session", done ? c->complete.session : c->fail.session, false);
+    if (done) {
+        add_member(&data, "result", c->complete.result, true);
+    } else {
+        const struct job_error *error = &c->fail.error;
+        buf_printf(&data, ",\"errorType\":\"%s\"", error_type_name(error->type));
+        add_member(&data, "errorClass", error->class, false);
+        add_member(&data, "message", error->message, false);
+        add_member(&data, "details", error->details, true);
+    }
+    buf_byte(&data, '}');
+    if (store_fail(tx->store, buf_end(&data, &text)) == 0)
+        store_event(tx->store,
+                    &(struct event){ .type = SLICE("run.late_result"),
+                                     .project_id = job->project_id,
+                                     .queue_id = job->queue_id,
+                                     .job_id = job->id,
+                                     .data = arena_dup(&tx->store->arena, text) });
+}
+
 static int refuse_late(struct tx *tx, struct command *c, const struct job_row *row,
-                       int64_t owner_id, const char *what, struct slice brought)
+                       int64_t owner_id)
 {
     const struct job *job = &row->job;
-    brought.n = utf8_fit(brought, 4096);
-    tell(tx, job, "run.late_result", "\"report\":\"%s\",\"from\":\"%lld\",\"brought\":%s", what,
-         (long long)owner_id, quoted(tx, brought));
+    keep_late(tx, job, c, owner_id);
     tx->engine->totals.late_results++;
     if (row->run.job_id != 0 && job_state_busy(job->state))
         return error_set(&c->error, -HF_LATE, NULL,
@@ -48,7 +91,7 @@ static int refuse_completion(struct tx *tx, struct command *c, int64_t owner_id)
     struct job_row *row = tx_job(tx, c->complete.job_id, &r);
     if (!row)
         return r == -HF_NOT_FOUND ? not_found(c, c->complete.job_id) : r;
-    return refuse_late(tx, c, row, owner_id, "complete", c->complete.result);
+    return refuse_late(tx, c, row, owner_id);
 }
 
 static void accept_completion(struct tx *tx, const struct completion *done)
@@ -132,8 +175,7 @@ static enum job_event event_of(int error_type)
 
 /* The row, if the report's owner may still decide about it. */
 static struct job_row *fenced(struct tx *tx, struct command *c, int64_t job_id,
-                              int64_t owner_id, const char *what, struct slice brought,
-                              int *ret)
+                              int64_t owner_id, int *ret)
 {
     struct job_row *row = tx_job(tx, job_id, ret);
     if (!row) {
@@ -143,7 +185,7 @@ static struct job_row *fenced(struct tx *tx, struct command *c, int64_t job_id,
     }
     if (!job_state_busy(row->job.state) || row->run.job_id == 0 ||
         row->run.finished_at != 0 || row->run.owner_id != owner_id) {
-        *ret = refuse_late(tx, c, row, owner_id, what, brought);
+        *ret = refuse_late(tx, c, row, owner_id);
         return NULL;
     }
     return row;
@@ -155,8 +197,7 @@ int apply_fail(struct tx *tx, struct command *c)
     int r = owner_for(tx, c->fail.owner_id, c->fail.session, &owner_id);
     if (r < 0 && r != -HF_NOT_FOUND)
         return r;
-    struct job_row *row = fenced(tx, c, c->fail.job_id, owner_id, "fail",
-                                 c->fail.error.message, &r);
+    struct job_row *row = fenced(tx, c, c->fail.job_id, owner_id, &r);
     if (!row)
         return r;
     struct ending ending = {
