@@ -329,17 +329,18 @@ static int retry(struct cli *cli)
     return r;
 }
 
+/* clang-format off */
 const struct subcommand job_commands[] = {
-    { "enqueue", "KIND [PAYLOAD|-]",
-      "make a job; its payload is JSON, - is standard input", 1, 2, false, true,
-      HF_PRODUCER, enqueue_options, enqueue },
-    { "list", "", "list jobs, the newest first", 0, 0, false, false, HF_READER,
-      list_options, list },
-    { "show", "ID", "show a job and its events", 1, 1, false, false, HF_READER,
-      show_options, show },
-    { "cancel", "ID...", "cancel jobs that wait or run", 1, INT_MAX, false, false,
-      HF_PRODUCER, cancel_options, cancel },
-    { "retry", "ID...", "try jobs again that are over", 1, INT_MAX, false, false,
-      HF_PRODUCER, NULL, retry },
+    { "enqueue", "KIND [PAYLOAD|-]", "make a job; its payload is JSON, - is standard input", 1, 2,
+      .creates = true, .role = HF_PRODUCER, .options = enqueue_options, .run = enqueue },
+    { "list", "", "list jobs, the newest first", 0, 0,
+      .role = HF_READER, .options = list_options, .run = list },
+    { "show", "ID", "show a job and its events", 1, 1,
+      .role = HF_READER, .options = show_options, .run = show },
+    { "cancel", "ID...", "cancel jobs that wait or run", 1, INT_MAX,
+      .role = HF_PRODUCER, .options = cancel_options, .run = cancel },
+    { "retry", "ID...", "try jobs again that are over", 1, INT_MAX,
+      .role = HF_PRODUCER, .run = retry },
     { 0 },
 };
+/* clang-format on */

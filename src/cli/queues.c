@@ -94,12 +94,14 @@ static int resume_queue(struct cli *cli)
     return r;
 }
 
+/* clang-format off */
 const struct subcommand queue_commands[] = {
-    { "queues", "", "list the queues with their counts", 0, 0, false, false, HF_READER,
-      NULL, list_queues },
-    { "pause", "QUEUE", "start nothing more of a queue", 1, 1, false, false, HF_PRODUCER,
-      pause_options, pause_queue },
-    { "resume", "QUEUE", "let a paused queue go on", 1, 1, false, false, HF_PRODUCER,
-      NULL, resume_queue },
+    { "queues", "", "list the queues with their counts", 0, 0,
+      .role = HF_READER, .run = list_queues },
+    { "pause", "QUEUE", "start nothing more of a queue", 1, 1,
+      .role = HF_PRODUCER, .options = pause_options, .run = pause_queue },
+    { "resume", "QUEUE", "let a paused queue go on", 1, 1,
+      .role = HF_PRODUCER, .run = resume_queue },
     { 0 },
 };
+/* clang-format on */

@@ -255,12 +255,14 @@ static int check(struct cli *cli)
     return r < 0 ? r : report.violations > 0 ? CLI_NO : 0;
 }
 
+/* clang-format off */
 const struct subcommand store_commands[] = {
-    { "check", "", "verify the invariants; exit code 1 names a violation", 0, 0, false,
-      false, HF_READER, NULL, check },
-    { "recover", "", "resolve what a crash left, without a scheduler", 0, 0, false, false,
-      HF_READER, recover_options, recover },
-    { "recoveries", "", "show what recoveries did", 0, 0, false, false, HF_READER,
-      recoveries_options, recoveries },
+    { "check", "", "verify the invariants; exit code 1 if one is broken", 0, 0,
+      .role = HF_READER, .run = check },
+    { "recover", "", "resolve what a crash left, without a scheduler", 0, 0,
+      .role = HF_READER, .options = recover_options, .run = recover },
+    { "recoveries", "", "show what recoveries did", 0, 0,
+      .role = HF_READER, .options = recoveries_options, .run = recoveries },
     { 0 },
 };
+/* clang-format on */
