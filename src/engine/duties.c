@@ -64,7 +64,8 @@ static int64_t beat(struct tx *tx, void *arg)
     int r = store_owner_beat(tx->store, engine->owner_id, until, &command);
     if (r == 0)
         engine->lease_until = until;
-    return r;
+    /* The tables may have grown out of all proportion since. */
+    return r < 0 ? r : db_post(tx->store->db, SQL_REPLAN, NULL, 1);
 }
 
 static void stop_own_runs(struct engine *engine)
