@@ -308,7 +308,6 @@ int kinds_step(struct engine *engine);
 
 /* reaper.c */
 int mark_dead(struct tx *tx, const struct owner *owner, const char *why);
-/* returns how many runs it looked at */
 int64_t reap(struct engine *engine);
 int64_t sweep(struct engine *engine);
 /* retention.c: one small step; returns how many jobs it removed */

@@ -9,7 +9,8 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "engine/engine.h"
-#include "engine/recovery.h"
+#include "engine/recovery_judge.h"
+#include "engine/recovery_report.h"
 
 enum { REAP_JOBS = 500 };
 
@@ -66,10 +67,12 @@ static void tell_overdue(struct tx *tx, struct job_row *row)
 static void attend(struct tx *tx, struct job_row *row)
 {
     struct run *run = &row->run;
-    if (!job_state_busy(row->job.state) || run->finished_at != 0 || run->job_id == 0)
-        return;
     int64_t again = INT64_MAX;
-    if (run->deadline_at > tx->now) {
+    if (run->job_id == 0 || run->finished_at != 0)
+        return; /* ended meanwhile */
+    if (!job_state_busy(row->job.state)) {
+        again = tx->now + tx->engine->settings.cleanup_interval_us; /* makes no sense */
+    } else if (run->deadline_at > tx->now) {
         warn_stale(tx, row);
         again = run->deadline_at;
     } else if (run->executor == EXECUTOR_REMOTE) {
@@ -84,6 +87,8 @@ static void attend(struct tx *tx, struct job_row *row)
 
 struct attention {
     int64_t owner_id, next;
+    size_t limit;
+    int64_t first; /* of the bite */
 };
 
 static int64_t next_attention(struct tx *tx, void *arg)
@@ -93,14 +98,15 @@ static int64_t next_attention(struct tx *tx, void *arg)
                      (struct db_value[]){ db_int(a->owner_id) }, INT64_MAX, &a->next);
 }
 
-static int64_t attend_owner(struct tx *tx, void *arg)
+static int64_t bite(struct tx *tx, void *arg)
 {
     struct attention *a = arg;
     struct id_list due;
     struct job_row *rows = NULL;
     size_t count = 0;
-    int r = store_attention(tx->store, a->owner_id, tx->now, REAP_JOBS, &tx->store->arena,
+    int r = store_attention(tx->store, a->owner_id, tx->now, a->limit, &tx->store->arena,
                             &due);
+    a->first = r == 0 && due.count > 0 ? due.ids[0] : 0;
     if (r == 0 && due.count > 0)
         r = store_jobs_load(tx->store, due.ids, due.count, &rows, &count);
     for (size_t i = 0; i < count && r == 0; i++) {
@@ -108,6 +114,44 @@ static int64_t attend_owner(struct tx *tx, void *arg)
         r = tx->store->failed;
     }
     return r < 0 ? r : (int64_t)count;
+}
+
+static int64_t put_off(struct tx *tx, void *arg)
+{
+    struct attention *a = arg;
+    store_post(tx->store, SQL_RUN_ATTENTION,
+               (struct db_value[]){
+                   db_int(a->first),
+                   db_int(tx->now + tx->engine->settings.cleanup_interval_us) });
+    return 1;
+}
+
+/* A bite failed for the sake of one row: take them one by one, and put off the
+ * one that cannot be ended, so that it stops nobody. */
+static int64_t pick(struct engine *engine, struct attention *a)
+{
+    int64_t done = 0, n = 1;
+    a->limit = 1;
+    for (int i = 0; i < REAP_JOBS && n > 0; i++) {
+        n = engine_duty(engine, bite, a);
+        if (n < 0 && a->first != 0 && !store_is_to_blame(engine, (int)n)) {
+            recovery_log_unresolved(engine, 0, a->first, (int)n);
+            n = engine_duty(engine, put_off, a);
+        }
+        done += n > 0 ? n : 0;
+    }
+    return n < 0 ? n : done;
+}
+
+/* What is due of an owner's runs, in one bite.  Returns how many it looked at. */
+static int64_t attend_owner(struct engine *engine, int64_t owner_id, int64_t now)
+{
+    struct attention a = { .owner_id = owner_id, .limit = REAP_JOBS };
+    int64_t r = engine_look(engine, next_attention, &a);
+    if (r < 0 || a.next > now)
+        return r;
+    r = engine_duty(engine, bite, &a);
+    return r < 0 && !store_is_to_blame(engine, (int)r) ? pick(engine, &a) : r;
 }
 
 /* ---- leases ---- */
@@ -167,7 +211,7 @@ static int64_t read_live(struct tx *tx, void *arg)
 int64_t reap(struct engine *engine)
 {
     struct judgement j = { 0 };
-    int64_t done = 0, now = engine_now(engine);
+    int64_t now = engine_now(engine);
     arena_init(&j.arena, 16 << 10, (size_t)64 << 20);
     int64_t r = engine_look(engine, read_live, &j);
     for (size_t i = 0; i < j.count && r >= 0; i++) {
@@ -176,17 +220,15 @@ int64_t reap(struct engine *engine)
         if (may_judge(engine, owner, now)) {
             r = engine_duty(engine, bury, owner);
         } else if (ours || (owner->type == OWNER_REMOTE && now >= engine->judge_from)) {
-            struct attention a = { .owner_id = owner->id };
-            r = engine_look(engine, next_attention, &a);
-            if (r >= 0 && a.next <= now)
-                r = engine_duty(engine, attend_owner, &a);
-            done += r > 0 ? r : 0;
+            r = attend_owner(engine, owner->id, now);
+            if (r >= REAP_JOBS)
+                engine->next_poll = now; /* there may be more: after the next pile */
         }
     }
     arena_release(&j.arena);
     if (r >= 0)
         r = take_over(engine);
-    return r < 0 ? r : done;
+    return r;
 }
 
 int64_t sweep(struct engine *engine)

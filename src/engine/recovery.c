@@ -357,15 +357,14 @@ static int step_failed(struct engine *engine, struct recovery *rec, int r, int64
         rec->id = 0;
     rec->counts = rec->before;
     rec->item_count = 0;
-    if (r == -HF_UNAVAILABLE || r == -HF_UNKNOWN || r == -HF_IO || r == -HF_FULL ||
-        r == -HF_BUSY || r == -HF_LATE || r == -HF_NOMEM || engine->broken) {
+    if (store_is_to_blame(engine, r)) {
         rec->after_queue = queue;
         rec->after_id = id;
-        return r; /* not the row's fault */
+        return r;
     }
     if (alone && bad != id) {
         rec->counts.unresolved++; /* the cursor stays behind it */
-        recovery_log_unresolved(engine, rec, bad, r);
+        recovery_log_unresolved(engine, rec->id, bad, r);
         return 1;
     }
     rec->after_queue = queue;

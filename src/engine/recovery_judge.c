@@ -98,3 +98,10 @@ int source_taken(struct store *store, const struct job *job, bool *ret)
     *ret = others > 0;
     return r;
 }
+
+bool store_is_to_blame(const struct engine *engine, int code)
+{
+    return code == -HF_UNAVAILABLE || code == -HF_UNKNOWN || code == -HF_IO ||
+           code == -HF_FULL || code == -HF_BUSY || code == -HF_LATE ||
+           code == -HF_NOMEM || engine->broken;
+}

@@ -41,3 +41,7 @@ bool death_counts(const struct run *run, const struct judged *owner,
 /* While a retry is pending its job is over, and its source is free: has another
  * job taken it? */
 must_check int source_taken(struct store *store, const struct job *job, bool *ret);
+
+/* True if this failure says nothing about the rows that were being changed: try
+ * again later.  Otherwise one of them cannot be resolved. */
+bool store_is_to_blame(const struct engine *engine, int code);

@@ -46,11 +46,11 @@ void recovery_log_items(struct engine *engine, struct recovery *rec)
     }
 }
 
-void recovery_log_unresolved(struct engine *engine, struct recovery *rec, int64_t job_id,
+void recovery_log_unresolved(struct engine *engine, int64_t recovery_id, int64_t job_id,
                              int code)
 {
     log_event(engine->log, LEVEL_ERROR, "job_unresolved", log_int("job", job_id),
-              log_int("recovery", rec->id), log_text("error", status_of(code)->name),
+              log_int("recovery", recovery_id), log_text("error", status_of(code)->name),
               log_text("detail", db_error(engine->store->db)));
 }
 

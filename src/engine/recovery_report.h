@@ -10,9 +10,10 @@
 /* One line per job of the chunk that was just committed, up to a limit. */
 void recovery_log_items(struct engine *engine, struct recovery *recovery);
 
-/* A row that cannot be resolved: said loudly, and passed over. */
-void recovery_log_unresolved(struct engine *engine, struct recovery *recovery,
-                             int64_t job_id, int code);
+/* A row that cannot be resolved: said loudly, and passed over.  `recovery_id` is
+ * 0 where none is under way. */
+void recovery_log_unresolved(struct engine *engine, int64_t recovery_id, int64_t job_id,
+                             int code);
 
 /* Writes the report and the event recovery.completed, logs the summary. */
 must_check int recovery_report_write(struct engine *engine, struct recovery *recovery);
