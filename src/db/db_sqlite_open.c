@@ -128,7 +128,8 @@ static int configure(struct sqlite *s, const struct db_options *options)
     /* secure_delete: Debian's build zeroes what is deleted, at the price of
      * writing it again.  The cache holds the live part of the indexes; the log
      * is folded back every 16 MiB and cut to 64 after a burst.  No mmap: an
-     * I/O error would be a SIGBUS in somebody's process. */
+     * I/O error would be a SIGBUS in somebody's process.  Whole tables are sorted
+     * by readers only: in files, once they are larger than the cache. */
     static const char settings[] = "PRAGMA page_size = 4096;"
                                    "PRAGMA synchronous = FULL;"
                                    "PRAGMA foreign_keys = OFF;"
@@ -149,7 +150,8 @@ static int configure(struct sqlite *s, const struct db_options *options)
 
     int rc = sqlite3_exec(s->handle, settings, NULL, NULL, NULL);
     if (rc == SQLITE_OK && options->read_only)
-        rc = sqlite3_exec(s->handle, "PRAGMA query_only = ON", NULL, NULL, NULL);
+        rc = sqlite3_exec(s->handle, "PRAGMA query_only = ON; PRAGMA temp_store = FILE",
+                          NULL, NULL, NULL);
     if (rc == SQLITE_OK) /* the first look into the file itself */
         rc = pragma(s->handle, "PRAGMA page_count", &pages, NULL);
     if (rc == SQLITE_OK)
