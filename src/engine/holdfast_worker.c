@@ -305,8 +305,24 @@ static void end_threads(struct pool *pool)
     pool->thread_count = 0;
 }
 
+static void wait_for_stop(struct pool *pool)
+{
+    while (sem_wait(&pool->stop) != 0)
+        continue; /* a signal of the embedding program */
+}
+
+/* hf_stop() may be called in a signal handler, where it can post a semaphore and
+ * no more; this thread does the rest, if nobody waits in hf_run(). */
+static void *boss_main(void *arg)
+{
+    struct pool *pool = arg;
+    wait_for_stop(pool);
+    (void)!tell_capacity(pool->hf, 0);
+    return NULL;
+}
+
 /* Signals belong to the threads of the embedding program. */
-static int start_threads(struct pool *pool, size_t threads)
+static int start_threads(struct pool *pool, size_t threads, bool boss)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -315,6 +331,10 @@ static int start_threads(struct pool *pool, size_t threads)
     for (size_t i = 0; i < threads && r == 0; i++) {
         r = pthread_create(&pool->threads[i], NULL, worker_main, pool);
         pool->thread_count += r == 0;
+    }
+    if (r == 0 && boss) {
+        r = pthread_create(&pool->boss, NULL, boss_main, pool);
+        pool->has_boss = r == 0;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return r == 0 ? 0 : -HF_SYSTEM;
@@ -331,8 +351,18 @@ static int check_start(struct hf *hf, int threads)
     return atomic_load(&hf->stopping) ? -HF_CLOSED : 0;
 }
 
+static void end_pool(struct pool *pool)
+{
+    sem_post(&pool->stop);
+    if (pool->has_boss)
+        pthread_join(pool->boss, NULL);
+    end_threads(pool);
+    atomic_store(&pool->hf->pool, NULL);
+    release_pool(pool);
+}
+
 /* Threads first, then the capacity that gives them something to do. */
-static int start_pool(struct hf *hf, int threads)
+static int start_pool(struct hf *hf, int threads, bool boss)
 {
     struct pool *pool = NULL;
 
@@ -343,53 +373,25 @@ static int start_pool(struct hf *hf, int threads)
         return -HF_CONFLICT;
     r = new_pool(hf, (size_t)threads, &pool);
     if (r == 0)
-        r = start_threads(pool, (size_t)threads);
+        r = start_threads(pool, (size_t)threads, boss);
     if (r == 0) {
         atomic_store(&hf->pool, pool);
+        r = tell_capacity(hf, (size_t)threads);
         /* hf_stop() may have come before there was a pool to tell. */
         if (atomic_load(&hf->stopping))
             sem_post(&pool->stop);
-        r = tell_capacity(hf, (size_t)threads);
     }
     if (r < 0) {
-        atomic_store(&hf->pool, NULL);
-        if (pool) {
-            end_threads(pool);
-            release_pool(pool);
-        }
+        if (pool)
+            end_pool(pool);
         atomic_store(&hf->started, false);
     }
     return r;
 }
 
-static void wait_for_stop(struct pool *pool)
-{
-    while (sem_wait(&pool->stop) != 0)
-        continue; /* a signal of the embedding program */
-}
-
-/* hf_stop() may be called in a signal handler, where it can post a semaphore and
- * no more; this thread does the rest. */
-static void *boss_main(void *arg)
-{
-    struct pool *pool = arg;
-    wait_for_stop(pool);
-    (void)!tell_capacity(pool->hf, 0);
-    return NULL;
-}
-
 int hf_start(struct hf *hf, int threads)
 {
-    int r = start_pool(hf, threads);
-    if (r < 0)
-        return r;
-    struct pool *pool = atomic_load(&hf->pool);
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pool->has_boss = pthread_create(&pool->boss, NULL, boss_main, pool) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return 0; /* without a boss, hf_close() stops the workers all the same */
+    return start_pool(hf, threads, true);
 }
 
 void hf_stop(struct hf *hf)
@@ -425,7 +427,7 @@ int hf_run(struct hf *hf, int threads)
 {
     if (hf && pool_is_worker(hf))
         return -HF_INVALID;
-    int r = start_pool(hf, threads);
+    int r = start_pool(hf, threads, false);
     if (r < 0)
         return r;
     wait_for_stop(atomic_load(&hf->pool));
@@ -474,12 +476,7 @@ void pool_free(struct hf *hf)
     struct pool *pool = atomic_load(&hf->pool);
     if (!pool)
         return;
-    sem_post(&pool->stop);
-    if (pool->has_boss)
-        pthread_join(pool->boss, NULL);
     if (!pool_drain(hf, hf->settings.shutdown_grace_us))
         hand_over(pool);
-    end_threads(pool);
-    atomic_store(&hf->pool, NULL);
-    release_pool(pool);
+    end_pool(pool);
 }

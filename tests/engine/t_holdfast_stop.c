@@ -36,6 +36,34 @@ TEST(run_ends_by_stop_after_its_handlers_returned)
     check_ok(hf_close(hf));
 }
 
+static struct hf *signalled;
+
+static void stop_on_signal(int number)
+{
+    (void)number;
+    hf_stop(signalled);
+}
+
+static int raise_alarm(struct hf_run *run, void *arg)
+{
+    (void)run;
+    kill(getpid(), *(int *)arg);
+    return 0;
+}
+
+TEST(run_can_be_ended_by_a_signal_handler)
+{
+    int number = SIGUSR1;
+    signalled = open_scheduler(test_db_url(), "k", raise_alarm, &number);
+    int64_t id = must_enqueue(signalled, &(struct hf_new_job){ .kind = "k" });
+
+    signal(number, stop_on_signal);
+    check_ok(
+        hf_run(signalled, 1)); /* the signal comes to this thread: all others block */
+    check_int(state_of(signalled, id), HF_COMPLETED);
+    check_ok(hf_close(signalled));
+}
+
 static int wait_for_stopping(struct hf_run *run, void *arg)
 {
     struct hold *hold = arg;
