@@ -480,7 +480,7 @@ void hf_job_free(struct hf_job *job); /* NULL is fine */
 /* Waits until a job is over, at most `timeout_ms` (0 looks once, -1 waits for
  * ever).  With `chain` it waits for the outcome of the work: for the retry of a
  * failed job, and so on.  Sees at once what this handle does, and what others do
- * within `poll_interval_ms`.  -HF_TIMEOUT, -HF_NOT_FOUND. */
+ * within `poll_interval_ms`.  `ret` may be NULL.  -HF_TIMEOUT, -HF_NOT_FOUND. */
 int hf_wait(struct hf *hf, int64_t job_id, int64_t timeout_ms, bool chain,
             struct hf_error *error, struct hf_job **ret);
 

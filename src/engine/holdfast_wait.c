@@ -158,8 +158,9 @@ int hf_wait(struct hf *hf, int64_t job_id, int64_t timeout_ms, bool chain,
 {
     struct error why = { 0 };
     struct watcher watcher;
+    struct hf_job *job = NULL;
 
-    if (!hf || !ret || timeout_ms < -1)
+    if (!hf || timeout_ms < -1)
         return give(error, NULL, -HF_INVALID);
     if (timeout_ms != 0 && refuse_in_callback(hf, &why) < 0)
         return give(error, &why, -HF_INVALID);
@@ -168,15 +169,21 @@ int hf_wait(struct hf *hf, int64_t job_id, int64_t timeout_ms, bool chain,
     for (;;) {
         int64_t watched = id;
         watch_add(hf, &watcher, watched);
-        int r = look_at_job(hf, &id, chain, error, ret);
+        int r = look_at_job(hf, &id, chain, error, &job);
         bool more = true;
         while (r == 0 && id == watched && more) {
             more = wait_a_little(hf, &watcher, &p);
-            r = more ? look_at_job(hf, &id, chain, error, ret) : 0;
+            r = more ? look_at_job(hf, &id, chain, error, &job) : 0;
         }
         watch_remove(hf, &watcher);
-        if (r != 0)
-            return r < 0 ? r : 0;
+        if (r < 0)
+            return r;
+        if (job && ret)
+            *ret = job;
+        else
+            hf_job_free(job);
+        if (r > 0)
+            return 0;
         if (!more) {
             error_set(&why, -HF_TIMEOUT, NULL, "Job %lld is not over after %lld ms.",
                       (long long)id, (long long)timeout_ms);

@@ -368,5 +368,7 @@ TEST(waiting_for_a_job_that_does_not_end_ends_by_itself)
     check_err(hf_wait(hf, id, 0, false, &error, &job), -HF_TIMEOUT);
     check_err(hf_wait(hf, 31337, 1000, false, &error, &job), -HF_NOT_FOUND);
     check_err(hf_wait(hf, id, -2, false, &error, &job), -HF_INVALID);
+    check_ok(hf_cancel(hf, id, NULL, NULL, NULL));
+    check_ok(hf_wait(hf, id, 1000, true, &error, NULL)); /* the end is all I ask for */
     check_ok(hf_close(hf));
 }
