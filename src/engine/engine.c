@@ -13,8 +13,15 @@ enum { BUSY_MS = 10000, PENDING_ARENA_BYTES = 1 << 30 };
 int64_t engine_now(struct engine *engine)
 {
     int64_t now = clock_wall_us(engine->clock) + engine->clock_offset;
-    if (now > engine->now_last)
+    int64_t mono = clock_mono_us(engine->clock);
+    /* The clock was set back: we do not go back, and do not stand still until it
+     * has caught up, or the dead would live as long; we go on at half the speed. */
+    if (now < engine->now_last)
+        now = engine->now_last + (mono - engine->now_mono) / 2;
+    if (now > engine->now_last) {
         engine->now_last = now;
+        engine->now_mono = mono;
+    }
     return engine->now_last;
 }
 

@@ -89,6 +89,7 @@ struct engine {
     int64_t owner_id;      /* this node's; 0 for a producer on SQLite */
     int64_t pile;          /* number of the last one */
     int64_t now_last;      /* time never goes back for us */
+    int64_t now_mono;      /* monotonic, at that moment */
     int64_t clock_offset;  /* database time minus ours, on PostgreSQL */
     int broken;            /* -HF_IO...: not trusted until reopened; 0 */
     struct lockfile *lock; /* SQLite scheduler: proof that we are alone */
@@ -160,7 +161,8 @@ void engine_apply(struct engine *engine, struct command *list);
  * again at the latest. */
 int64_t engine_tick(struct engine *engine);
 
-/* Wall time as the store counts it, never going back. */
+/* Wall time as the store counts it, never going back: a clock that was set back is
+ * waited for, at half its speed. */
 int64_t engine_now(struct engine *engine);
 
 /* How many runs the executors take; workers start when it is above 0. */
