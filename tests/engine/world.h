@@ -29,6 +29,7 @@ struct world {
     struct log *log;                                       /* or NULL */
     bool (*adopt)(void *world, const struct job_row *row); /* or NULL */
     struct error error;                                    /* of the last command */
+    void (*on_started)(void *world, int64_t job_id);       /* or NULL */
     /* what the hooks were told */
     int64_t started[WORLD_RUNS];
     size_t started_count;
@@ -51,8 +52,11 @@ static inline int64_t world_mono(const struct clock *clock)
 static inline void world_on_started(void *arg, const struct started *runs, size_t count)
 {
     struct world *w = arg;
-    for (size_t i = 0; i < count && w->started_count < WORLD_RUNS; i++)
+    for (size_t i = 0; i < count && w->started_count < WORLD_RUNS; i++) {
         w->started[w->started_count++] = runs[i].job.id;
+        if (w->on_started)
+            w->on_started(w, runs[i].job.id);
+    }
 }
 static inline void world_on_stop(void *arg, int64_t job_id, int type)
 {

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * crash_ledger.h -- what was acknowledged, written down outside of the store.
+ *
+ * A PROMISE is something that must be true of the store at a range of points (see
+ * crash_vfs.h): from the moment at which it was acknowledged, to the moment at which
+ * something began that may change it again, or for ever.  It is held against a
+ * store that has crashed at such a point and was recovered. */
+#pragma once
+
+#include "acts.h"
+#include "crash_vfs.h"
+
+enum about {
+    ABOUT_JOB,
+    ABOUT_PRUNED,
+    ABOUT_QUEUE,
+    ABOUT_PROJECT,
+    ABOUT_HOLD,
+    ABOUT_KEY,
+    ABOUT_SESSION
+};
+
+struct promise {
+    size_t from, until; /* points, both included */
+    enum about about;
+    const char *what;
+    bool passing;     /* it ends when its subject is touched */
+    int64_t id;       /* of the job, hold; of the jobs of a key, the first */
+    const char *name; /* of the project, key, session */
+    unsigned states;  /* those it may be in, by bit */
+    /* of a job, where they are promised */
+    struct slice payload;
+    const char *result, *progress, *message;
+    int64_t retry;       /* which job is its retry; -1: some job is */
+    int64_t lease_until; /* of a session: at least */
+    int error_type, reason, priority;
+    bool same_owner;
+    int64_t owner;
+    struct queue queue;
+};
+
+#define IN(state) (1U << (state))
+#define WAITING (IN(JOB_SCHEDULED) | IN(JOB_QUEUED))
+#define BUSY (IN(JOB_RUNNING) | IN(JOB_CANCELLING))
+#define OVER (IN(JOB_COMPLETED) | IN(JOB_FAILED) | IN(JOB_CANCELLED))
+#define ANYHOW (WAITING | BUSY | OVER)
+#define HOLD_OPEN                                                                        \
+    (IN(RESERVATION_WAITING) | IN(RESERVATION_DRAINING) | IN(RESERVATION_ACTIVE))
+
+struct ledger {
+    struct promise *list;
+    size_t count, capacity;
+};
+
+static inline void ledger_release(struct ledger *ledger)
+{
+    free(ledger->list);
+    *ledger = (struct ledger){ 0 };
+}
+
+static inline void ledger_add(struct ledger *ledger, struct promise promise)
+{
+    if (ledger->count == ledger->capacity) {
+        ledger->capacity = ledger->capacity ? 2 * ledger->capacity : 256;
+        ledger->list = realloc(ledger->list, ledger->capacity * sizeof(struct promise));
+        check(ledger->list != NULL);
+    }
+    promise.until = SIZE_MAX;
+    ledger->list[ledger->count++] = promise;
+}
+
+/* Something begins at this point that may change the subject. */
+static inline void ledger_touch(struct ledger *ledger, enum about about, int64_t id,
+                                size_t point)
+{
+    for (size_t i = 0; i < ledger->count; i++) {
+        struct promise *p = &ledger->list[i];
+        if (p->passing && p->about == about && p->id == id && p->until > point)
+            p->until = point;
+    }
+}
+
+/* The same for what is promised for ever of a job: its removal begins. */
+static inline void ledger_forget(struct ledger *ledger, int64_t id, size_t point)
+{
+    for (size_t i = 0; i < ledger->count; i++)
+        if (ledger->list[i].about == ABOUT_JOB && ledger->list[i].id == id &&
+            ledger->list[i].until > point)
+            ledger->list[i].until = point;
+}
+
+/* Which set of promises holds at a point: equal numbers, equal sets. */
+static inline size_t ledger_epoch(const struct ledger *ledger, size_t point)
+{
+    size_t epoch = 0;
+    for (size_t i = 0; i < ledger->count; i++)
+        epoch += (ledger->list[i].from <= point) + (ledger->list[i].until < point);
+    return epoch;
+}
+
+/* ---- holding a store to them ---- */
+
+static inline bool text_is(struct slice text, const char *want)
+{
+    return !want || slice_equal(text, slice_of(want));
+}
+
+/* What is wrong with a job; NULL: nothing. */
+static inline const char *job_breaks(struct world *w, const struct promise *p)
+{
+    struct store *store = w->engine->store;
+    struct job_row row = { 0 }, retry = { 0 };
+    int r = store_job_get(store, p->id, &w->arena, &row);
+    if (r < 0)
+        return r == -HF_NOT_FOUND ? "the job is not there" : "it cannot be read";
+    const struct job *job = &row.job;
+    if (!(p->states >> job->state & 1))
+        return job_state_name(job->state);
+    if (p->payload.p && !slice_equal(job->payload, p->payload))
+        return "another payload";
+    if (p->priority && job->priority != p->priority)
+        return "another priority";
+    if (!text_is(row.run.result, p->result))
+        return "another result";
+    if (!text_is(row.run.progress, p->progress))
+        return "another progress";
+    if (!text_is(row.run.error.message, p->message))
+        return "another message";
+    if (p->error_type && row.run.error.type != p->error_type)
+        return "another type of error";
+    if (p->reason && job->retry_reason != p->reason)
+        return "another reason for no retry";
+    if (p->same_owner && row.run.owner_id != p->owner)
+        return "another owner";
+    if (p->retry == 0)
+        return NULL;
+    r = store_job_retry_of(store, p->id, &w->arena, &retry);
+    if (r < 0 || job->retry_state != RETRY_RETRIED)
+        return "no retry";
+    if (p->retry > 0 && retry.job.id != p->retry)
+        return "another retry";
+    if (retry.job.position != job->position || retry.job.attempt != job->attempt + 1)
+        return "a retry at another place";
+    return NULL;
+}
+
+static inline const char *queue_breaks(struct world *w, const struct promise *p)
+{
+    struct queue_entry *entry = NULL;
+    const struct queue *want = &p->queue;
+    if (store_queue(w->engine->store, slice_of(want->name), false, &entry) < 0)
+        return "the queue is not there";
+    const struct queue *q = &entry->queue;
+    if (q->paused != want->paused || strcmp(q->paused_reason, want->paused_reason) != 0)
+        return "paused or not is wrong";
+    if (q->slots != want->slots || q->concurrency != want->concurrency ||
+        q->stale_after_us != want->stale_after_us ||
+        q->max_retries != want->max_retries ||
+        q->max_execution_us != want->max_execution_us || q->on_crash != want->on_crash ||
+        strcmp(q->retry_delays, want->retry_delays) != 0 ||
+        strcmp(q->fixed, want->fixed) != 0)
+        return "a setting is wrong";
+    return NULL;
+}
+
+static inline const char *hold_breaks(struct world *w, const struct promise *p)
+{
+    struct reservation hold;
+    int r = store_reservation_get(w->engine->store, p->id, &w->arena, &hold);
+    if (r < 0)
+        return "the reservation is not there";
+    return p->states >> hold.state & 1 ? NULL : "it is in another state";
+}
+
+static inline const char *key_breaks(struct world *w, const struct promise *p)
+{
+    struct db_rows rows;
+    struct db_value key[] = { db_int(1), db_text(slice_of(p->name)) };
+    int64_t id = 0;
+    int r = db_query(w->engine->store->db, SQL_IDEMPOTENCY_GET, key, 1, &rows);
+    if (r >= 0 && db_next(&rows) > 0)
+        id = strtoll(db_get_text(&rows, 1).p, NULL, 10);
+    db_done(&rows);
+    return id == p->id ? NULL : "the key does not lead to the same job";
+}
+
+static inline const char *session_breaks(struct world *w, const struct promise *p)
+{
+    struct owner owner;
+    int r =
+        store_owner_by_session(w->engine->store, slice_of(p->name), &w->arena, &owner);
+    if (r < 0 || owner.id != p->id || owner.state != OWNER_ALIVE)
+        return "the session is not alive";
+    return owner.lease_until >= p->lease_until ? NULL : "its lease was not renewed";
+}
+
+static inline const char *promise_breaks(struct world *w, const struct promise *p)
+{
+    struct store *store = w->engine->store;
+    struct job_row row;
+    int64_t id = 0;
+    switch (p->about) {
+    case ABOUT_JOB:
+        return job_breaks(w, p);
+    case ABOUT_PRUNED:
+        return store_job_get(store, p->id, &w->arena, &row) == -HF_NOT_FOUND
+                   ? NULL
+                   : "the job is back";
+    case ABOUT_QUEUE:
+        return queue_breaks(w, p);
+    case ABOUT_PROJECT:
+        return store_project(store, slice_of(p->name), &id) < 0 ? "it is not there"
+                                                                : NULL;
+    case ABOUT_HOLD:
+        return hold_breaks(w, p);
+    case ABOUT_KEY:
+        return key_breaks(w, p);
+    case ABOUT_SESSION:
+        return session_breaks(w, p);
+    }
+    return "what is it about?";
+}

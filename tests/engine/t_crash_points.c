@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: once */
+/* Every write and every sync is a place to crash (I1, I4, I7).
+ *
+ * A script that uses all of the engine (crash_story.h) runs once, on a disk that
+ * records.  Then, for every change it made to the disk, and for each way in which
+ * the power may have failed there (crash_vfs.h): the rows that are left are those
+ * before or those after the transaction that was under way, and nothing in between;
+ * a new engine opens the store and recovers; the verifier finds nothing; every
+ * promise of the ledger (crash_ledger.h) is kept; and a second start changes
+ * nothing.
+ *
+ * Of the random losses, the rows are compared each time; what follows from them is
+ * done once for the same rows and the same promises.  Knobs, in the environment:
+ * HF_CRASH_MIXES, how many of them per point (4); HF_CRASH_SEED, where they begin;
+ * HF_CRASH_FULL=1, to do everything each time; HF_CRASH_POINT, the only point to
+ * try. */
+#include <sqlite3.h>
+#include <stdio.h>
+
+#include "base/hash.h"
+#include "crash_lives.h"
+#include "world_check.h"
+
+enum { PATIENCE = 10 }; /* violations told */
+
+struct trial {
+    struct script *script;
+    struct crash_disk *replay, *after;
+    uint64_t *states;  /* by point: the rows as they stand when all is lost that may be */
+    size_t *next_sync; /* by point */
+    struct seen {
+        uint64_t rows;
+        size_t epoch;
+    } * seen;
+    size_t seen_count, seen_capacity;
+    size_t points, images, recoveries, violations;
+    size_t point; /* under trial */
+    enum crash_loss loss;
+    uint64_t seed;
+    bool full;
+};
+
+static uint64_t knob(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static void violated(struct trial *t, const char *format, ...) printf_like(2, 3);
+static void violated(struct trial *t, const char *format, ...)
+{
+    static const char *const names[] = { "all kept", "all lost", "some lost" };
+    char text[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (t->violations++ < PATIENCE)
+        printf("point %zu, %s, seed %llu: %s\n  HF_CRASH_POINT=%zu replays it\n",
+               t->point, names[t->loss], (unsigned long long)t->seed, text, t->point);
+}
+
+/* ---- the rows, as one number ---- */
+
+static uint64_t hash_row(uint64_t hash, sqlite3_stmt *stmt)
+{
+    int columns = sqlite3_column_count(stmt);
+    for (int i = 0; i < columns; i++) {
+        int type = sqlite3_column_type(stmt, i);
+        if (type == SQLITE_INTEGER) {
+            hash = hash64_int(hash, (uint64_t)sqlite3_column_int64(stmt, i));
+        } else {
+            const char *p = sqlite3_column_blob(stmt, i);
+            hash = hash64(
+                hash + (uint64_t)type,
+                (struct slice){ p ? p : "", (size_t)sqlite3_column_bytes(stmt, i) });
+        }
+    }
+    return hash;
+}
+
+static uint64_t hash_query(sqlite3 *db, uint64_t hash, const char *sql)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
+    while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        hash = hash_row(hash, stmt);
+        rc = SQLITE_OK;
+    }
+    sqlite3_finalize(stmt);
+    /* A table that is not there yet is a state of its own. */
+    return rc == SQLITE_DONE ? hash64_int(hash, 1) : hash64_int(hash, (uint64_t)rc);
+}
+
+static const char *const durable_rows[] = {
+    "SELECT * FROM jobs",
+    "SELECT * FROM runs",
+    "SELECT * FROM payloads",
+    "SELECT * FROM queues",
+    "SELECT * FROM projects",
+    "SELECT * FROM reservations",
+    "SELECT * FROM idempotency",
+    "SELECT * FROM counters",
+    "SELECT * FROM events WHERE type NOT IN ('recovery.completed', 'owner.died')",
+    /* what every start changes */
+    "SELECT * FROM events",
+    "SELECT * FROM owners",
+    "SELECT * FROM node_kinds",
+    "SELECT * FROM recoveries",
+    "SELECT * FROM meta",
+    "SELECT * FROM ids",
+};
+enum { ROWS_OF_WORK = 9, ROWS_OF_ALL = array_len(durable_rows) };
+
+static uint64_t rows_of(sqlite3 *db, int tables)
+{
+    uint64_t hash = 1;
+    sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
+    for (int i = 0; i < tables; i++)
+        hash = hash_query(db, hash, durable_rows[i]);
+    sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+    return hash;
+}
+
+static sqlite3 *look_inside(struct trial *t)
+{
+    sqlite3 *db = NULL;
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    check_int(sqlite3_open_v2(t->script->w.url, &db, flags, "after"), SQLITE_OK);
+    return db;
+}
+
+/* ---- one image ---- */
+
+/* A world on the image, at the time of the crash. */
+static void world_after(struct trial *t, struct world *w)
+{
+    *w = t->script->w;
+    w->engine = NULL;
+    w->vfs = "after";
+    w->on_started = NULL;
+    w->wall = t->point ? crash_disk_time(t->script->disk, t->point) : t->script->w.wall;
+    w->capacity = 0;
+    w->kind_count = 1;
+    settings_default(&w->settings);
+    snprintf(w->host.boot_id, sizeof(w->host.boot_id), "boot-after");
+    arena_init(&w->arena, 64 << 10, (size_t)256 << 20);
+}
+
+static bool open_after(struct trial *t, struct world *w)
+{
+    if (world_try_open(w) < 0) {
+        violated(t, "the store cannot be opened: %s", w->error.text);
+        return false;
+    }
+    w->host.pid++;
+    for (int i = 0; i < 10000; i++)
+        if (engine_tick(w->engine) > w->wall && w->engine->ready)
+            return true;
+    violated(t, "the recovery does not end");
+    return false;
+}
+
+static void told_violation(void *arg, const struct check_finding *finding)
+{
+    violated(arg, "I%d: %s", finding->invariant, finding->sentence);
+}
+
+/* Returns how many things await recovery. */
+static int64_t verify(struct trial *t, struct world *w)
+{
+    struct error error = { 0 };
+    struct check_report report = { 0 };
+    struct store *reader = NULL;
+    int r = store_open(
+        &(struct store_options){ .url = w->url, .vfs = w->vfs, .role = STORE_READER },
+        &error, &reader);
+    if (r == 0)
+        r = check_store_from(reader, &w->host, w->wall, told_violation, t, &report);
+    if (r < 0)
+        violated(t, "it cannot be verified: %s", error.text);
+    store_close(reader);
+    return report.awaiting;
+}
+
+/* A worker whose lease has run out is not judged until a new start has waited for
+ * one: then nothing awaits recovery any more. */
+static void wait_and_verify(struct trial *t, struct world *w)
+{
+    int64_t until = w->wall + w->settings.lease_us + 5 * US_PER_S;
+    while (w->wall < until) {
+        w->wall += US_PER_S;
+        w->mono += US_PER_S;
+        while (engine_tick(w->engine) <= w->wall)
+            ;
+    }
+    if (verify(t, w) > 0)
+        violated(t, "something awaits recovery for ever");
+}
+
+static void hold_to_promises(struct trial *t, struct world *w)
+{
+    const struct ledger *ledger = &t->script->ledger;
+    for (size_t i = 0; i < ledger->count; i++) {
+        const struct promise *p = &ledger->list[i];
+        if (p->from > t->point || p->until < t->point)
+            continue;
+        const char *broken = promise_breaks(w, p);
+        if (broken)
+            violated(t, "%lld %s: acknowledged as %s", (long long)p->id, broken, p->what);
+    }
+}
+
+/* Ends the life on the image as a kill would: nothing is tidied up. */
+static void kill_after(struct trial *t, struct world *w)
+{
+    crash_disk_stop_after(t->after, 0);
+    engine_abandon(w->engine);
+    w->engine = NULL;
+    crash_disk_restart(t->after, CRASH_KEEP, 0);
+}
+
+static void recover_and_check(struct trial *t, sqlite3 *db)
+{
+    struct world *w = malloc(sizeof(*w));
+    check(w != NULL);
+    world_after(t, w);
+    t->recoveries++;
+    if (open_after(t, w)) {
+        bool awaiting = verify(t, w) > 0;
+        hold_to_promises(t, w);
+        if (awaiting)
+            wait_and_verify(t, w);
+        uint64_t before = rows_of(db, ROWS_OF_WORK);
+        sqlite3_close(db);
+        kill_after(t, w);
+        if (open_after(t, w)) {
+            db = look_inside(t);
+            if (rows_of(db, ROWS_OF_WORK) != before)
+                violated(t, "a second recovery changes the rows");
+            sqlite3_close(db);
+        }
+    } else {
+        sqlite3_close(db);
+    }
+    kill_after(t, w);
+    arena_release(&w->arena);
+    free(w);
+}
+
+static bool seen_before(struct trial *t, uint64_t rows)
+{
+    struct seen now = { rows, ledger_epoch(&t->script->ledger, t->point) };
+    for (size_t i = t->seen_count; i > 0 && i + 64 > t->seen_count; i--)
+        if (t->seen[i - 1].rows == now.rows && t->seen[i - 1].epoch == now.epoch)
+            return true;
+    if (t->seen_count == t->seen_capacity) {
+        t->seen_capacity = t->seen_capacity ? 2 * t->seen_capacity : 1024;
+        t->seen = realloc(t->seen, t->seen_capacity * sizeof(*t->seen));
+        check(t->seen != NULL);
+    }
+    t->seen[t->seen_count++] = now;
+    return false;
+}
+
+static void try_image(struct trial *t, enum crash_loss loss, uint64_t seed)
+{
+    t->loss = loss;
+    t->seed = seed;
+    t->images++;
+    crash_disk_cut(t->replay, loss, seed, t->after);
+    sqlite3 *db = look_inside(t);
+    uint64_t rows = rows_of(db, ROWS_OF_ALL);
+    size_t next = t->next_sync[t->point];
+    if (rows != t->states[t->point] && rows != t->states[next])
+        violated(t, "half of a transaction is there, or an older state");
+    if (seen_before(t, rows) && loss == CRASH_MIX && !t->full)
+        sqlite3_close(db);
+    else
+        recover_and_check(t, db);
+}
+
+/* ---- all points ---- */
+
+/* The rows after each sync, and which sync comes next. */
+static void find_states(struct trial *t)
+{
+    const struct crash_disk *disk = t->script->disk;
+    size_t n = crash_disk_changes(disk);
+    t->states = calloc(n + 1, sizeof(*t->states));
+    t->next_sync = calloc(n + 1, sizeof(*t->next_sync));
+    check(t->states && t->next_sync);
+    struct crash_disk *replay = crash_disk_new("states", false, NULL);
+    for (size_t i = 0; i <= n; i++) {
+        if (i > 0)
+            crash_disk_replay(replay, disk, i);
+        t->states[i] = i > 0 ? t->states[i - 1] : 0;
+        if (i == 0 || crash_disk_is_sync(disk, i)) {
+            crash_disk_cut(replay, i ? CRASH_LOSE : CRASH_KEEP, 0, t->after);
+            sqlite3 *db = look_inside(t);
+            t->states[i] = rows_of(db, ROWS_OF_ALL);
+            sqlite3_close(db);
+        }
+    }
+    for (size_t i = n, sync = n; i + 1 > 0; i--) {
+        t->next_sync[i] = sync;
+        if (i > 0 && crash_disk_is_sync(disk, i))
+            sync = i;
+    }
+    crash_disk_free(replay);
+}
+
+static void try_points(struct trial *t)
+{
+    size_t n = crash_disk_changes(t->script->disk);
+    size_t only = knob("HF_CRASH_POINT", 0);
+    uint64_t mixes = knob("HF_CRASH_MIXES", 4), seed = knob("HF_CRASH_SEED", 1);
+    uint64_t lost = UINT64_MAX;
+    for (size_t i = 1; i <= n; i++) {
+        crash_disk_replay(t->replay, t->script->disk, i);
+        if (only && i != only)
+            continue;
+        t->point = i;
+        t->points++;
+        try_image(t, CRASH_KEEP, 0);
+        uint64_t version = crash_disk_version(t->replay, CRASH_LOSE);
+        if (version != lost) /* else it is the same image as before */
+            try_image(t, CRASH_LOSE, 0);
+        lost = version;
+        for (uint64_t k = 0; k < mixes; k++)
+            try_image(t, CRASH_MIX, seed + i * mixes + k);
+    }
+}
+
+static struct script *recorded_script(const char *vfs, size_t stop_at)
+{
+    struct script *s = new(struct script);
+    check(s != NULL);
+    script_init(s, crash_disk_new(vfs, true, &s->w.wall), vfs, test_path("store.db"));
+    s->stop_at = stop_at;
+    script_run(s);
+    return s;
+}
+
+static void script_free(struct script *s)
+{
+    struct crash_disk *disk = s->disk;
+    script_release(s);
+    free(s);
+    crash_disk_free(disk);
+}
+
+TEST_SLOW(whatever_is_lost_at_every_write_and_sync_all_is_accounted_for, 600)
+{
+    struct trial t = { .script = recorded_script("live", SIZE_MAX),
+                       .full = knob("HF_CRASH_FULL", 0) };
+    t.after = crash_disk_new("after", false, NULL);
+    t.replay = crash_disk_new("replay", false, NULL);
+    find_states(&t);
+    try_points(&t);
+    test_note(
+        "crash points: %zu tried, %zu disks left behind, %zu recovered, %zu promises, "
+        "%zu violations",
+        t.points, t.images, t.recoveries, t.script->ledger.count, t.violations);
+    check_int(t.violations, 0);
+    crash_disk_free(t.replay);
+    crash_disk_free(t.after);
+    script_free(t.script);
+    free(t.states);
+    free(t.next_sync);
+    free(t.seen);
+}
+
+/* The test above looks at the points of one run that was never stopped.  Here the
+ * world stops for good, every call fails from then on, and the engine is abandoned:
+ * the disk is the same, and the engine has not minded. */
+TEST_SLOW(a_world_that_stops_leaves_the_disk_that_was_looked_at, 300)
+{
+    enum { STOPS = 60 };
+    struct script *whole = recorded_script("live", SIZE_MAX);
+    struct crash_disk *replay = crash_disk_new("replay", false, NULL);
+    struct crash_disk *a = crash_disk_new("a", false, NULL);
+    struct crash_disk *b = crash_disk_new("b", false, NULL);
+    size_t n = crash_disk_changes(whole->disk), step = n / STOPS, at = 0;
+    for (size_t stop = 1 + knob("HF_CRASH_SEED", 1) % step; stop <= n; stop += step) {
+        struct script *stopped = recorded_script("stopped", stop);
+        check_int(crash_disk_changes(stopped->disk), stop);
+        while (at < stop)
+            crash_disk_replay(replay, whole->disk, ++at);
+        for (int loss = CRASH_KEEP; loss <= CRASH_MIX; loss++) {
+            crash_disk_cut(replay, (enum crash_loss)loss, stop, a);
+            crash_disk_cut(stopped->disk, (enum crash_loss)loss, stop, b);
+            check(crash_disk_same(a, b));
+        }
+        script_free(stopped);
+    }
+    crash_disk_free(b);
+    crash_disk_free(a);
+    crash_disk_free(replay);
+    script_free(whole);
+}
