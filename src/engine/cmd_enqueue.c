@@ -101,7 +101,9 @@ static int settle_conflict(struct tx *tx, struct command *command, const struct 
                            struct job_row *old)
 {
     struct job *job = &old->job;
-    if (job_state_busy(job->state) && old->run.job_id != 0 && owner_is_dead(tx, &old->run)) {
+    /* A run that has ended decides about its job, not we: recovery will say so. */
+    if (job_state_busy(job->state) && old->run.job_id != 0 && old->run.finished_at == 0 &&
+        owner_is_dead(tx, &old->run)) {
         struct ending ending = { .event = ON_CRASH,
                                  .superseded = true,
                                  .error = { .type = ERROR_CRASH,

@@ -271,8 +271,8 @@ static void live(uint64_t seed, int steps)
     rng_seed(&l.rng, seed);
     world_init_node(w, "local", 3);
     w->seed = seed;
-    w->settings.retention_completed_us = 300 * US_PER_S;
-    w->settings.retention_failed_us = 600 * US_PER_S;
+    w->settings.retention_completed_us = 60 * US_PER_S;
+    w->settings.retention_failed_us = 120 * US_PER_S;
     world_open(w);
     struct command *project = command_new(OP_PROJECT);
     project->project.name = SLICE("other");
@@ -290,7 +290,7 @@ static void live(uint64_t seed, int steps)
         if (step % 10 == 0)
             check_clean(w);
     }
-    world_pass(w, 1200 * US_PER_S); /* long enough for retention */
+    world_pass(w, 300 * US_PER_S); /* long enough for retention */
     check_clean(w);
     note_counts(w);
     world_close(w);
@@ -449,6 +449,32 @@ TEST(a_scheduler_that_lives_is_seen)
     check_world(&w, &found);
     check(!found.report.scheduler);
     check_int(found.report.awaiting, 0);
+}
+
+/* Nothing is retried, or done again, that completed: not even for a new job of
+ * the same source. */
+TEST(a_job_whose_run_completed_is_not_superseded)
+{
+    struct world w;
+    struct enqueued out = { 0 };
+    struct new_job job = job_of_kind("crawl");
+    job.unique_key = SLICE("a source");
+    world_init(&w);
+    world_open(&w);
+    int64_t id = enqueue(&w, job);
+    check_int(claim_one(&w, "s1"), id);
+    run_sqlf(&w, "UPDATE runs SET finished_at = %lld, outcome = 5 WHERE job_id = %lld",
+             (long long)w.wall, (long long)id);
+    run_sqlf(&w, "UPDATE owners SET state = 3, ended_at = %lld WHERE session = 's1'",
+             (long long)w.wall);
+    check_ok(try_enqueue(&w, job, &out));
+    check_int(out.id, id);
+    check_int(awaiting(&w), 1);
+    restart(&w);
+    check_int(state_of(&w, id), JOB_COMPLETED);
+    check(enqueue(&w, job) != id);
+    check_clean(&w);
+    world_close(&w);
 }
 
 /* ---- as a reader ---- */
