@@ -303,9 +303,8 @@ static inline void world_end(struct world *w)
     world_close(w);
 }
 
-/* A second engine on the same store: another node on another machine; on
- * SQLite, where there is one scheduler, a producer. */
-static inline void twin_open(struct world *w, struct world *twin)
+/* A second engine on the same store, of another process on another machine. */
+static inline void twin_open_as(struct world *w, struct world *twin, bool producer)
 {
     world_init(twin);
     twin->url = w->url;
@@ -315,12 +314,18 @@ static inline void twin_open(struct world *w, struct world *twin)
     snprintf(twin->host.boot_id, sizeof(twin->host.boot_id), "boot-b");
     check_ok(engine_open(&(struct engine_options){ .url = twin->url,
                                                    .node_name = "twin",
-                                                   .producer = !test_on_postgres(),
+                                                   .producer = producer,
                                                    .settings = &twin->settings,
                                                    .clock = &twin->clock,
                                                    .seed = 11,
                                                    .host = &twin->host },
                          &twin->error, &twin->engine));
-    if (test_on_postgres())
+    if (!producer)
         world_settle(twin);
+}
+
+/* A node; on SQLite, where there is one scheduler, a producer. */
+static inline void twin_open(struct world *w, struct world *twin)
+{
+    twin_open_as(w, twin, !test_on_postgres());
 }
