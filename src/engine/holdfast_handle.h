@@ -19,7 +19,7 @@
 
 #include "engine/committer.h"
 
-struct pool; /* holdfast_worker.c */
+struct pool; /* holdfast_pool.h */
 
 /* Someone who waits; lives on the waiting thread's stack. */
 struct watcher {

@@ -15,9 +15,9 @@
 enum slot_state { SLOT_FREE, SLOT_READY, SLOT_BUSY };
 
 struct slot {
-    struct hf_run run; /* first: what the handler sees */
-    struct slot *next;
-    enum slot_state state; /* the pool's */
+    struct hf_run run;           /* first: what the handler sees */
+    struct slot *next, *sibling; /* the pool's, as the state is */
+    enum slot_state state;
     struct committer *committer;
     struct arena arena;               /* the texts of `run`, and of the outcome */
     const struct hf_handler *handler; /* NULL: no such kind here */

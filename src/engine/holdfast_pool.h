@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * holdfast_pool.h -- worker threads and the slots that their runs sit in.
+ *
+ * The way of a slot:
+ *
+ *   free -- pool_started() --> ready -- a worker takes it --> busy
+ *     ^                                                        |
+ *     +------------ its report was answered ------------------+
+ *
+ * Slots are made when the pool is, with all that a report needs, so that no run
+ * can be claimed and then lost for want of memory.  There are two per thread:
+ * the engine counts a run as ended when its report is committed, and claims the
+ * next one in the same transaction, before the worker has heard the answer; so
+ * besides one slot held by each thread there may be as many ready.  (A node that
+ * was taken for dead, and comes back, may claim again while its handlers are still
+ * busy with what it lost: then more are made.) */
+#pragma once
+
+#include <semaphore.h>
+
+#include "engine/holdfast_handle.h"
+#include "engine/holdfast_run.h"
+
+struct pool {
+    struct hf *hf;
+    pthread_mutex_t lock; /* guards the lists, the counts and the slots' progress */
+    pthread_cond_t work;  /* something is ready, or the pool is closing */
+    pthread_cond_t calm;  /* a slot became free, or a report may be repeated */
+    struct slot *slots;   /* all of them, by `sibling` */
+    struct slot *free;
+    struct slot *ready, **ready_tail; /* oldest first */
+    size_t busy;                      /* slots that are not free */
+    bool closing;                     /* workers end when nothing is ready */
+    pthread_t *threads;
+    size_t thread_count;
+    sem_t stop; /* posted by hf_stop() */
+    pthread_t boss;
+    bool has_boss;
+};
+
+/* One more slot, free; NULL without memory. */
+struct slot *pool_new_slot(struct pool *pool);
+
+/* A worker's life: takes what is ready, until the pool closes.  holdfast_worker.c */
+void *worker_main(void *pool);
