@@ -503,8 +503,18 @@ int check_store(struct store *store, int64_t now,
 {
     struct host host = { 0 };
     struct error error = { 0 };
+    int64_t theirs = 0;
     /* Without /proc nobody is judged by their process. */
     if (host_identify(&host, &error) < 0)
         host = (struct host){ .boot_id = "unknown" };
-    return check_store_from(store, &host, now, on_violation, arg, ret);
+    bool begun = !store->open;
+    int r = begun ? store_begin(store, now) : 0;
+    if (r < 0)
+        return r;
+    r = store_int(store, SQL_DB_NOW, NULL, 0, &theirs);
+    if (r == 0)
+        r = check_store_from(store, &host, theirs ? theirs : now, on_violation, arg, ret);
+    if (begun)
+        store_rollback(store);
+    return r;
 }

@@ -53,7 +53,8 @@ struct check_report {
 };
 
 /* Verifies the store as it stands.  `store` is a reader; its open transaction is
- * used, or one is begun and ended.  `now` is the time as the store counts it.
+ * used, or one is begun and ended.  `now` is the caller's time; PostgreSQL's own
+ * clock decides, where there is one.
  * `on_violation` (may be NULL) is called for each, in this thread; it may not use
  * the store.  0 whatever was found, or why the store could not be read. */
 must_check int check_store(struct store *store, int64_t now,
@@ -61,7 +62,7 @@ must_check int check_store(struct store *store, int64_t now,
                                                 const struct check_finding *finding),
                            void *arg, struct check_report *ret);
 
-/* The same, as seen from a machine and process of the caller's choice. */
+/* The same, as seen from a machine and at a moment of the caller's choice. */
 must_check int check_store_from(struct store *store, const struct host *host, int64_t now,
                                 void (*on_violation)(void *arg,
                                                      const struct check_finding *finding),
