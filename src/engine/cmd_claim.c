@@ -391,9 +391,12 @@ static int take_for_node(struct taking *t, struct dispatch_queue *queue)
     if (!t->out)
         return store_fail(t->tx->store, -HF_NOMEM);
 
+    /* Until all waiting jobs have the right class, some are of kinds that nobody
+     * executes any more. */
+    bool picky = engine->kinds_differ || engine->reclass.under_way;
     struct claim claim = { .queue_id = queue->queue_id,
                            .class = CLASS_NODE,
-                           .only_kinds_of = engine->kinds_differ ? engine->owner_id : 0 };
+                           .only_kinds_of = picky ? engine->owner_id : 0 };
     int64_t share = may.recovered, n = 0;
     /* The lane whose turn it is first; with one slot the other gets what is left. */
     for (int step = 0; step < 2 && t->count < t->limit; step++) {
