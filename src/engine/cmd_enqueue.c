@@ -164,6 +164,39 @@ static int64_t next_number(struct slice *text)
     return n;
 }
 
+static int by_id(const void *a, const void *b)
+{
+    int64_t x = ((const struct enqueued *)a)->id, y = ((const struct enqueued *)b)->id;
+    return (x > y) - (x < y);
+}
+
+/* The jobs as they are now; 0 for one that retention has removed. */
+static int fill_states(struct tx *tx, struct enqueued *out, size_t count)
+{
+    struct db_value *ids = arena_array(&tx->store->arena, struct db_value, count);
+    struct enqueued *found = arena_array(&tx->store->arena, struct enqueued, count);
+    struct db_rows rows;
+    size_t n = 0;
+    int r = ids && found ? store_flush(tx->store) : store_fail(tx->store, -HF_NOMEM);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < count; i++)
+        ids[i] = db_int(out[i].id);
+    r = db_query(tx->store->db, SQL_JOB_STATES, ids, count, &rows);
+    while (r >= 0 && (r = db_next(&rows)) > 0 && n < count)
+        found[n++] = (struct enqueued){ .id = db_get_int(&rows, 0),
+                                        .state = (int)db_get_int(&rows, 1) };
+    db_done(&rows);
+    if (r < 0)
+        return store_fail(tx->store, r);
+    qsort(found, n, sizeof(*found), by_id);
+    for (size_t i = 0; i < count && n > 0; i++) {
+        const struct enqueued *job = bsearch(&out[i], found, n, sizeof(*found), by_id);
+        out[i].state = job ? job->state : 0;
+    }
+    return 0;
+}
+
 /* 1: seen before, answered; 0: new; negative: refusal or failure. */
 static int answer_from_before(struct tx *tx, struct command *c, int64_t project_id)
 {
@@ -188,7 +221,8 @@ static int answer_from_before(struct tx *tx, struct command *c, int64_t project_
                          "key for a new request.");
     for (size_t i = 0; i < c->enqueue.count; i++)
         c->enqueue.out[i] = (struct enqueued){ .id = next_number(&ids), .deduplicated = true };
-    return 1;
+    r = fill_states(tx, c->enqueue.out, c->enqueue.count);
+    return r < 0 ? r : 1;
 }
 
 static int remember_answer(struct tx *tx, const struct command *c, int64_t project_id)
