@@ -391,9 +391,9 @@ static int take_for_node(struct taking *t, struct dispatch_queue *queue)
     if (!t->out)
         return store_fail(t->tx->store, -HF_NOMEM);
 
-    /* Until all waiting jobs have the right class, some are of kinds that nobody
-     * executes any more. */
-    bool picky = engine->kinds_differ || engine->reclass.under_way;
+    /* Where there may be other nodes, they may execute other kinds; and until all
+     * waiting jobs have the right class, some are of kinds that nobody executes. */
+    bool picky = db_engine(engine->store->db) == DB_POSTGRES || engine->reclass.under_way;
     struct claim claim = { .queue_id = queue->queue_id,
                            .class = CLASS_NODE,
                            .only_kinds_of = picky ? engine->owner_id : 0 };

@@ -95,11 +95,11 @@ static int do_beat(struct engine *engine, int64_t now)
         return engine_reborn(engine);
     /* Cannot renew: stop our runs before the lease ends, so that a partition
      * does not make two executions. */
+    now = engine_now(engine); /* finding out may have taken its time */
     if (postgres && engine->lease_until != 0 &&
         now >= engine->lease_until - engine->settings.lease_us / 3)
         stop_own_runs(engine);
     engine->next_beat = now + RETRY_LATER_US;
-    (void)!db_reconnect(engine->store->db);
     return (int)r;
 }
 
@@ -299,16 +299,13 @@ static int64_t earliest(const struct engine *engine, int64_t now, bool failed)
     return next;
 }
 
-int64_t engine_tick(struct engine *engine)
+static int64_t do_duties(struct engine *engine, int64_t now)
 {
-    int64_t now = engine_now(engine), r = 0;
-    if (engine->broken)
-        return now + US_PER_S;
-    guard_clock(engine, now);
+    int64_t r = 0;
     if (engine->next_beat <= now)
         r = do_beat(engine, now);
     if (engine->producer) /* its beat is all a producer owes */
-        return r < 0 ? now + RETRY_LATER_US : engine->next_beat;
+        return r;
     if (r >= 0 && engine->recovery)
         r = recovery_step(engine);
     else if (r >= 0 && engine->reclass.under_way)
@@ -322,9 +319,26 @@ int64_t engine_tick(struct engine *engine)
     loosen(engine, now);
     if (r >= 0 && wants_work(engine, now))
         r = engine_duty(engine, claim_idle, NULL);
+    return r;
+}
+
+int64_t engine_tick(struct engine *engine)
+{
+    int64_t now = engine_now(engine);
+    if (engine->broken)
+        return now + US_PER_S;
+    guard_clock(engine, now);
+    int64_t r = do_duties(engine, now);
     if (r < 0)
         log_event(engine->log, LEVEL_WARN, "duty_failed",
                   log_text("error", status_of((int)r)->name),
                   log_text("detail", db_error(engine->store->db)));
+    /* Whichever duty found it out: the next one needs a connection, and an owner. */
+    if (r == -HF_UNAVAILABLE)
+        (void)!engine_reconnect(engine, 0);
+    else if (r == -HF_LATE)
+        (void)!engine_reborn(engine);
+    if (engine->producer)
+        return r < 0 ? now + RETRY_LATER_US : engine->next_beat;
     return earliest(engine, now, r < 0);
 }

@@ -126,10 +126,28 @@ int engine_reborn(struct engine *engine)
             dispatch_ended(queue, run->lane == LANE_RECOVERED);
     }
     engine->run_count = 0;
-    return become(engine, NULL);
+    int r = become(engine, NULL);
+    return r < 0 || engine->producer ? r : kinds_register(engine);
 }
 
 /* ---- opening ---- */
+
+/* Ours, because a node that is taken for dead registers them again. */
+static int copy_kinds(struct engine *engine, const struct engine_options *options)
+{
+    if (options->kind_count == 0)
+        return 0;
+    engine->kinds = calloc(options->kind_count, sizeof(*engine->kinds));
+    if (!engine->kinds)
+        return -HF_NOMEM;
+    for (; engine->kind_count < options->kind_count; engine->kind_count++) {
+        char *kind = strdup(options->kinds[engine->kind_count]);
+        if (!kind)
+            return -HF_NOMEM;
+        engine->kinds[engine->kind_count] = kind;
+    }
+    return 0;
+}
 
 static int set_up(struct engine *engine, const struct engine_options *options,
                   struct error *error)
@@ -147,6 +165,8 @@ static int set_up(struct engine *engine, const struct engine_options *options,
     int r = settings_check(&engine->settings, error);
     if (r < 0)
         return r;
+    if (copy_kinds(engine, options) < 0)
+        return error_set(error, -HF_NOMEM, NULL, "No memory to open %s.", options->url);
     if (options->host)
         engine->host = *options->host;
     else if ((r = host_identify(&engine->host, error)) < 0)
@@ -186,7 +206,7 @@ static int begin_life(struct engine *engine, const struct engine_options *option
     if (r == 0)
         r = store_queues_reload(engine->store);
     if (r == 0 && !engine->producer)
-        r = kinds_register(engine, options->kinds, options->kind_count);
+        r = kinds_register(engine);
     if (r == 0 && !engine->producer)
         r = recovery_begin(engine, RECOVERY_START, 0);
     if (r < 0)
@@ -293,6 +313,9 @@ void engine_abandon(struct engine *engine)
     recovery_free(engine->recovery);
     dispatch_release(&engine->dispatch);
     arena_release(&engine->pending_arena);
+    for (size_t i = 0; i < engine->kind_count; i++)
+        free(engine->kinds[i]);
+    free(engine->kinds);
     free(engine->runs);
     free(engine->fresh);
     free(engine->notes);

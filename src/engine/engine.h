@@ -102,7 +102,8 @@ struct engine {
 
     /* dispatch */
     struct dispatch dispatch;
-    bool kinds_differ;     /* other nodes execute kinds that we do not */
+    char **kinds;          /* that this node executes */
+    size_t kind_count;
     size_t capacity;       /* how many runs this node's executors take at once */
     struct local_run *runs;
     size_t run_count, run_capacity;
@@ -202,6 +203,10 @@ int64_t engine_duty(struct engine *engine, int64_t (*work)(struct tx *tx, void *
 /* The same for looking only: it signs nothing, so it costs no flush. */
 int64_t engine_look(struct engine *engine, int64_t (*work)(struct tx *tx, void *arg),
                     void *arg);
+
+/* Tries to be connected again, for so long where time is real; leases are judged
+ * anew from then on.  pile.c. */
+must_check int engine_reconnect(struct engine *engine, int64_t patience_us);
 
 /* Another node has judged us dead, and has taken over our runs: stop them, and
  * go on as a new owner.  engine.c. */
@@ -305,7 +310,7 @@ int64_t expire_some(struct tx *tx);
 int64_t reservation_tick(struct tx *tx);
 /* kinds.c: what this node executes is noted in the store, and waiting jobs are
  * classed anew, chunk by chunk in kinds_step(): 1 more, 0 done, negative. */
-must_check int kinds_register(struct engine *engine, const char *const *kinds, size_t count);
+must_check int kinds_register(struct engine *engine);
 int kinds_step(struct engine *engine);
 
 /* reaper.c */

@@ -13,11 +13,6 @@
 enum { RECLASS_JOBS = 500 };
 static const char RECLASS_NOTE[] = "reclass";
 
-struct registration {
-    const char *const *kinds;
-    size_t count;
-};
-
 /* The kinds in the store as one text, to see whether they changed. */
 static int list_kinds(struct tx *tx, struct slice *ret)
 {
@@ -44,25 +39,22 @@ static int list_kinds(struct tx *tx, struct slice *ret)
 
 static int64_t write_kinds(struct tx *tx, void *arg)
 {
-    struct registration *reg = arg;
+    const struct engine *engine = tx->engine;
     struct db_value owner = db_int(tx->engine->owner_id);
     struct slice before = { 0 }, after = { 0 };
-    int64_t foreign = 0;
     int r = list_kinds(tx, &before);
-    for (size_t i = 0; i < reg->count && r == 0; i++)
+    (void)arg;
+    for (size_t i = 0; i < engine->kind_count && r == 0; i++)
         store_post(tx->store, SQL_KIND_INSERT,
-                   (struct db_value[]){ db_text(slice_of(reg->kinds[i])), owner });
+                   (struct db_value[]){ db_text(slice_of(engine->kinds[i])), owner });
     if (r == 0)
         r = store_flush(tx->store);
     /* Kinds that no living node executes any more belong to remote workers. */
     int64_t n = r == 0 ? db_run(tx->store->db, SQL_KIND_DELETE_OTHERS, &owner, 1) : 0;
     if (r == 0)
         r = n < 0 ? store_fail(tx->store, (int)n) : list_kinds(tx, &after);
-    if (r == 0)
-        r = store_int(tx->store, SQL_KIND_FOREIGN, &owner, 0, &foreign);
     if (r == 0 && !slice_equal(before, after)) /* noted, so that a crash cannot lose it */
         r = store_meta_set(tx->store, RECLASS_NOTE, SLICE("pending"));
-    tx->engine->kinds_differ = foreign > 0;
     struct slice note = { 0 };
     if (r == 0) {
         int found = store_meta_get(tx->store, RECLASS_NOTE, &note);
@@ -74,10 +66,9 @@ static int64_t write_kinds(struct tx *tx, void *arg)
     return r < 0 ? store_fail(tx->store, r) : 0;
 }
 
-int kinds_register(struct engine *engine, const char *const *kinds, size_t count)
+int kinds_register(struct engine *engine)
 {
-    struct registration reg = { kinds, count };
-    int64_t r = engine_duty(engine, write_kinds, &reg);
+    int64_t r = engine_duty(engine, write_kinds, NULL);
     return r < 0 ? (int)r : 0;
 }
 

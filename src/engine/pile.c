@@ -281,14 +281,17 @@ static int second_pass(struct engine *engine, struct command **commands, size_t 
 
 /* ---- when the database goes away ---- */
 
-/* Tries to be connected again; waits a little where time is real. */
-static int reconnect(struct engine *engine)
+/* How long a pile waits for the database to come back.  Well below a lease: a node
+ * that cannot renew must get to know it in time. */
+#define PATIENCE_US (5 * US_PER_S)
+
+int engine_reconnect(struct engine *engine, int64_t patience_us)
 {
-    int r = -HF_UNAVAILABLE;
-    int tries = engine->clock == &clock_system ? 100 : 1;
-    for (int i = 0; i < tries && r < 0; i++) {
-        if (i > 0)
-            nanosleep(&(struct timespec){ .tv_nsec = 50 * 1000 * 1000 }, NULL);
+    bool real = engine->clock == &clock_system;
+    int64_t until = clock_mono_us(engine->clock) + patience_us;
+    int r = db_reconnect(engine->store->db);
+    while (r < 0 && real && clock_mono_us(engine->clock) < until) {
+        nanosleep(&(struct timespec){ .tv_nsec = 50 * 1000 * 1000 }, NULL);
         r = db_reconnect(engine->store->db);
     }
     if (r == 0)
@@ -299,7 +302,7 @@ static int reconnect(struct engine *engine)
 /* After a lost answer: 1 the pile is in, 0 it is not, negative: unknown. */
 static int look_up_pile(struct engine *engine)
 {
-    if (engine->owner_id == 0 || reconnect(engine) < 0)
+    if (engine->owner_id == 0 || engine_reconnect(engine, PATIENCE_US) < 0)
         return -HF_UNKNOWN;
     int64_t pile = -1;
     int r = store_begin(engine->store, engine_now(engine));
@@ -348,7 +351,7 @@ static int apply_with_patience(struct engine *engine, struct command **commands,
             r = resolve_unknown(engine);
         if (r == -HF_LATE)
             r = engine_reborn(engine) < 0 ? -HF_UNAVAILABLE : -HF_BUSY;
-        else if (r != -HF_UNAVAILABLE || reconnect(engine) < 0)
+        else if (r != -HF_UNAVAILABLE || engine_reconnect(engine, PATIENCE_US) < 0)
             break;
     }
     return r;
