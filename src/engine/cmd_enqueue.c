@@ -85,13 +85,11 @@ static int resolve(struct tx *tx, struct command *command, const struct new_job 
     return tx->store->failed;
 }
 
-/* True if the run's owner has been judged dead: then the job only looks alive.
- * A run that has finished has an outcome, which recovery gives to the job. */
+/* True if the run's owner has been judged dead: then the job only looks alive. */
 static bool owner_is_dead(struct tx *tx, const struct run *run)
 {
     struct owner owner;
-    if (tx->engine->producer || run->owner_id == tx->engine->owner_id ||
-        run->finished_at != 0)
+    if (tx->engine->producer || run->owner_id == tx->engine->owner_id)
         return false;
     int r = store_owner_get(tx->store, run->owner_id, &tx->store->arena, &owner);
     return r == -HF_NOT_FOUND || (r == 0 && owner.state != OWNER_ALIVE);
