@@ -86,8 +86,9 @@ static int dry_run(struct store *store, void *arg)
 {
     struct dry_look *look = arg;
     look->store = store;
-    return recovery_dry_run(store, look->settings, look->host, clock_wall_us(&clock_system),
-                            look->item ? dry_item : NULL, look, &look->counts);
+    return recovery_dry_run(store, look->settings, look->host,
+                            clock_wall_us(&clock_system), look->item ? dry_item : NULL,
+                            look, &look->counts);
 }
 
 int hf_recover_dry_run(struct hf *hf,
