@@ -166,11 +166,11 @@ static int64_t bury(struct tx *tx, void *arg)
 {
     const struct owner *owner = arg;
     struct owner now_there;
-    /* Read again inside: it may have beaten meanwhile. */
-    int r = store_owner_get(tx->store, owner->id, &tx->store->arena, &now_there);
+    /* Read again under its lock: if it has beaten meanwhile, it lives. */
+    int r = store_owner_lock(tx->store, owner->id, &tx->store->arena, &now_there);
     if (r < 0)
         return r == -HF_NOT_FOUND ? 0 : r;
-    if (now_there.lease_until > tx->now && now_there.lease_until != owner->lease_until)
+    if (now_there.lease_until != owner->lease_until)
         return 0;
     return mark_dead(tx, &now_there, "its lease ran out, or its process is gone");
 }

@@ -280,6 +280,9 @@ must_check int store_owner_insert(struct store *store, const struct owner *owner
                                   bool *ret_inserted);
 must_check int store_owner_get(struct store *store, int64_t id, struct arena *arena,
                                struct owner *ret);
+/* The same, and nobody else can renew or end it before this transaction is over. */
+must_check int store_owner_lock(struct store *store, int64_t id, struct arena *arena,
+                                struct owner *ret);
 must_check int store_owner_by_session(struct store *store, struct slice session,
                                       struct arena *arena, struct owner *ret);
 /* Those alive, or those that have a run open, whatever their state. */

@@ -60,6 +60,11 @@ int store_owner_get(struct store *store, int64_t id, struct arena *arena, struct
     return read_one(store, SQL_OWNER_GET, db_int(id), arena, ret);
 }
 
+int store_owner_lock(struct store *store, int64_t id, struct arena *arena, struct owner *ret)
+{
+    return read_one(store, SQL_OWNER_LOCK, db_int(id), arena, ret);
+}
+
 int store_owner_by_session(struct store *store, struct slice session, struct arena *arena,
                            struct owner *ret)
 {
