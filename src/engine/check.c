@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/check.h"
 
+#include <stdio.h>
+
 #include "base/buf.h"
 #include "base/limits.h"
 
@@ -172,14 +174,15 @@ static int compare_counts(struct check *c, int64_t queue_id, const int64_t *kept
 {
     struct check_finding finding = { .invariant = 10, .queue_id = queue_id };
     const char *name = queue_name(c, queue_id);
+    char number[24];
     int64_t sum = kept[COUNT_PRUNED];
     int r = 0;
     if (!name) {
+        snprintf(number, sizeof(number), "%lld", (long long)queue_id);
+        name = number;
         buf_printf(&c->sentence,
-                   "There are jobs or counts of queue %lld, which is not there.",
-                   (long long)queue_id);
+                   "There are jobs or counts of queue %s, which is not there.", name);
         r = tell_of(c, finding);
-        name = "that is not there";
     }
     for (int state = JOB_SCHEDULED; state <= JOB_STATE_MAX && r == 0; state++) {
         int64_t count = kept[COUNT_ACCEPTED + state];
@@ -304,13 +307,12 @@ static int read_catalog(struct check *c, enum sql sql, struct catalog_entry **re
 }
 
 static const struct wanted_index {
+    const char *name, *table, *columns, *purpose;
     int invariant;
-    const char *name, *table;
     bool unique, partial;
-    const char *columns, *purpose;
 } wanted_indexes[] = {
 #define INDEX(invariant, name, table, unique, partial, columns, purpose)                 \
-    { invariant, name, table, unique, partial, columns, purpose },
+    { name, table, columns, purpose, invariant, unique, partial },
     CHECK_INDEXES(INDEX)
 };
 
