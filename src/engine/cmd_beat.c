@@ -91,6 +91,7 @@ static void count_beat(struct tx *tx, struct command *c, struct job_row *row)
     else if (missed != row->run.missed_beats)
         store_post(tx->store, SQL_RUN_MISSED,
                    (struct db_value[]){ db_int(row->job.id), db_int(missed) });
+    row->run.missed_beats = missed; /* for a second beat in the same pile */
 }
 
 /* Goes through the session's open runs: those it lost, those it should stop. */

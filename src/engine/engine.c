@@ -156,7 +156,8 @@ static int set_up(struct engine *engine, const struct engine_options *options,
     engine->log = options->log;
     engine->hooks = options->hooks;
     engine->producer = options->producer;
-    engine->next_due = engine->next_expiry = engine->next_dispatch = INT64_MAX;
+    engine->next_due = engine->next_dispatch = INT64_MAX;
+    engine->next_expiry = 0; /* not known: to be looked at before the first claim */
     arena_init(&engine->pending_arena, 64 << 10, PENDING_ARENA_BYTES);
     if (options->settings)
         engine->settings = *options->settings;

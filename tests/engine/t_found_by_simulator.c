@@ -2,7 +2,7 @@
  *
  * What the simulator has found, told directly: each was a history of a few steps
  * that broke a rule. */
-#include "world.h"
+#include "acts.h"
 
 /* A restart with other kinds began a job of a kind that it does not execute, while
  * the waiting jobs were still to be classed anew. */
@@ -23,5 +23,51 @@ TEST(a_node_begins_no_job_of_a_kind_it_no_longer_executes)
     int64_t mail = enqueue_kind(&w, "mail");
     check_int(state_of(&w, mail), JOB_RUNNING);
     check_int(claim_one(&w, "s1"), image); /* it is the remote workers' now */
+    world_close(&w);
+}
+
+/* The first command after a start came before the first look for expired jobs. */
+TEST(a_node_that_has_just_opened_begins_no_job_that_has_expired)
+{
+    struct world w;
+    world_init(&w);
+    w.kinds[0] = "image";
+    w.kind_count = 1;
+    world_open(&w);
+    struct new_job job = job_of_kind("image");
+    job.expires_at = w.wall + US_PER_S;
+    int64_t id = enqueue(&w, job);
+    world_crash(&w);
+    w.wall += 2 * US_PER_S;
+    w.capacity = 10;
+    world_open_cold(&w);
+    while (!w.engine->ready)
+        recovery_step(w.engine);
+    enqueue_kind(&w, "crawl");
+    check_int(state_of(&w, id), JOB_CANCELLED);
+    check_int(w.started_count, 0);
+    world_close(&w);
+}
+
+/* A run that another command of the pile had loaded was missing from two beats, and
+ * each of them counted it as the first. */
+TEST(two_beats_in_one_pile_are_two_beats)
+{
+    struct world w;
+    struct test_pile pile = { 0 };
+    world_init(&w);
+    world_open(&w);
+    int64_t id = enqueue_kind(&w, "crawl");
+    check_int(claim_one(&w, "s1"), id);
+    pile_add(&pile, make_progress("s1", id, 10, "working"));
+    for (int i = 0; i < 2; i++) {
+        static const int64_t none[1];
+        struct command *c = pile_add(&pile, command_new(OP_BEAT));
+        c->beat.session = SLICE("s1");
+        c->beat.runs = none;
+    }
+    pile_apply(&w, &pile);
+    check_int(state_of(&w, id), JOB_FAILED);
+    pile_free(&pile);
     world_close(&w);
 }
