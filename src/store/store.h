@@ -59,7 +59,7 @@ struct queue_entry {
     struct queue_entry *next_dirty;
 };
 
-enum { STORE_BUFFERS = 16, STORE_ID_BLOCK = 1024, STORE_KEY_BITS = 8192 };
+enum { STORE_BUFFERS = 16, STORE_ID_BLOCK_LEAST = 8, STORE_ID_BLOCK = 1024, STORE_KEY_BITS = 8192 };
 
 struct row_buffer {
     struct db_value *values;
@@ -82,7 +82,7 @@ struct store {
     struct row_buffer buffers[STORE_BUFFERS];
 
     int64_t ids[STORE_ID_BLOCK]; /* reserved and not used yet: [id_next, id_count) */
-    int id_next, id_count, id_block;
+    int id_next, id_count, id_block, id_block_most;
     bool ids_fresh; /* reserved by the open transaction: void if it rolls back */
 
     struct queue_entry **queues; /* known queues; sorted by id */

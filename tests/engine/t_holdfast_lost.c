@@ -1,3 +1,4 @@
+/* test: once */
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A process that was taken for dead, and was not. */
@@ -39,9 +40,7 @@ static void declare_dead(const char *url)
 
 TEST(a_handler_of_a_process_taken_for_dead_is_told_and_its_result_is_refused)
 {
-    if (!test_on_postgres())
-        test_skip("on a file, a process holds the lock as long as it lives");
-    const char *url = test_db_url();
+    const char *url = test_postgres_url();
     struct lost lost = { .calls = 0 };
     sem_init(&lost.running, 0, 0);
     struct hf *hf = open_scheduler(url, "k", wait_to_be_told, &lost);

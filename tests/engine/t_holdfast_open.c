@@ -45,12 +45,6 @@ static void write_file(const char *path, const char *text)
     check(file && fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
-static void only_sqlite(void)
-{
-    if (test_on_postgres())
-        test_skip("about files");
-}
-
 TEST(a_scheduler_and_producers_share_a_store)
 {
     const char *url = test_db_url();
@@ -145,7 +139,6 @@ TEST(a_reader_makes_nothing)
 
 TEST(a_file_that_is_not_a_store_is_refused_with_a_sentence)
 {
-    only_sqlite();
     const char *path = test_path("file.db");
     struct hf_options options = options_for(path);
 
@@ -171,8 +164,7 @@ TEST(a_file_that_is_not_a_store_is_refused_with_a_sentence)
 
 TEST(a_store_of_another_version_is_refused_with_a_sentence)
 {
-    only_sqlite();
-    struct hf_options options = options_for(test_db_url());
+    struct hf_options options = options_for(test_sqlite_url());
 
     check_ok(hf_close(open_with(&options)));
     sqlite_do(options.db, "UPDATE meta SET value = '999' WHERE name = 'schema'");
@@ -199,8 +191,7 @@ static bool spoil(const char *path)
 
 TEST(a_damaged_store_is_refused_with_a_sentence)
 {
-    only_sqlite();
-    struct hf_options options = options_for(test_db_url());
+    struct hf_options options = options_for(test_sqlite_url());
     struct hf_error error;
     struct hf *hf = NULL;
 
@@ -214,7 +205,6 @@ TEST(a_damaged_store_is_refused_with_a_sentence)
 
 TEST(a_store_that_cannot_be_written_is_refused_with_a_sentence)
 {
-    only_sqlite();
     if (geteuid() == 0 && setuid(65534) != 0)
         test_skip("cannot become somebody who may not write");
     struct hf_options options = options_for("/etc/holdfast-test.db");

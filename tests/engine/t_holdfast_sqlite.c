@@ -1,3 +1,4 @@
+/* test: once */
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A job inside the application's own transaction: it lives and dies with it. */
@@ -36,9 +37,7 @@ static sqlite3 *connect_to(const char *url)
 
 static const char *new_store(void)
 {
-    if (test_on_postgres())
-        test_skip("about SQLite");
-    const char *url = test_db_url();
+    const char *url = test_sqlite_url();
     check_ok(hf_close(open_role(url, HF_PRODUCER)));
     return url;
 }
