@@ -92,7 +92,7 @@ static inline void story_owners(struct script *s)
     promise(s, (struct promise){ .what = "over its deadline, asked to stop",
                                  .id = ids[3],
                                  .states = IN(JOB_CANCELLED) });
-    check(s->w.engine->totals.stale > 0);
+    require(s, s->w.engine->totals.stale > 0);
     finish_job_of(s, "lazy", ids[1]); /* slow, but it lived */
 }
 
@@ -110,7 +110,7 @@ static inline void story_producer(struct script *s)
                         &error, &s->producer);
     look_for_stop(s);
     if (r < 0)
-        fail("producer: %s", error.text);
+        give_up(s, "producer: %s", error.text);
     s->scheduler = s->w.engine;
     s->w.engine = s->producer;
     int64_t id = put_job(s, work("elsewhere", "{\"producer\":1}"), true);
@@ -161,7 +161,7 @@ static inline void third_life(struct script *s)
     story_owners(s);
     story_producer(s);
     enqueue_local(s, 4);
-    check_int(s->w.engine->run_count, 3);
+    require_int(s, s->w.engine->run_count, 3);
     close_gracefully(s);
 }
 
@@ -173,7 +173,7 @@ static inline void fourth_life(struct script *s)
     live(s);
     pass(s, 2 * US_PER_S);
     size_t n = runs_here(s, here, array_len(here));
-    check(n > 0);
+    require(s, n > 0);
     die(s, CRASH_KEEP, 0);
     s->w.settings.recovery_on_startup = false;
     s->w.settings.zombie_threshold_us = 30 * US_PER_S;
@@ -233,7 +233,7 @@ static inline void story_retention(struct script *s)
                                      .states = ANYHOW,
                                      .payload = old.payload });
     }
-    check(pruned > 20 && pruned < before);
+    require(s, pruned > 20 && pruned < before);
 }
 
 static inline void fifth_life(struct script *s)

@@ -22,11 +22,39 @@ struct script {
     struct ledger ledger;
     size_t stop_at;         /* the world stops after this change; SIZE_MAX: never */
     jmp_buf stopped;        /* where the script ends then */
+    char broken[300];       /* what the script itself found wrong, and gave up */
     struct test_pile doing; /* commands under way */
     size_t acked;           /* point of the last acknowledgement */
     struct engine *producer, *scheduler; /* set while a producer has its turn */
     char large[20 << 10];                /* a payload */
 };
+
+/* ---- what the script expects on its way ---- */
+
+/* The points up to here are looked at all the same: they say more. */
+_Noreturn static inline void give_up(struct script *s, const char *format, ...)
+    printf_like(2, 3);
+_Noreturn static inline void give_up(struct script *s, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(s->broken, sizeof(s->broken), format, args);
+    va_end(args);
+    longjmp(s->stopped, 1);
+}
+
+#define require(s, cond)                                                                 \
+    do {                                                                                 \
+        if (!(cond))                                                                     \
+            give_up(s, "%s:%d: %s is not so", __FILE__, __LINE__, #cond);                \
+    } while (0)
+#define require_int(s, got, want)                                                        \
+    do {                                                                                 \
+        long long got_ = (got), want_ = (want);                                          \
+        if (got_ != want_)                                                               \
+            give_up(s, "%s:%d: %s is %lld, not %lld", __FILE__, __LINE__, #got, got_,    \
+                    want_);                                                              \
+    } while (0)
 
 /* ---- doing ---- */
 
@@ -75,7 +103,7 @@ static inline struct command *perform(struct script *s, struct command *c)
     put(s, c);
     go(s);
     if (c->result < 0)
-        fail("%s: %s", op_name(c->op), c->error.text);
+        give_up(s, "%s: %s", op_name(c->op), c->error.text);
     return c;
 }
 
@@ -84,7 +112,7 @@ static inline void refuse(struct script *s, struct command *c, int code)
     pile_free(&s->doing);
     put(s, c);
     go(s);
-    check_err(c->result, code);
+    require_int(s, c->result, code);
 }
 
 static inline void settle(struct script *s)
@@ -95,7 +123,7 @@ static inline void settle(struct script *s)
         if (next > s->w.wall && s->w.engine->ready)
             return;
     }
-    fail("the engine is never done");
+    give_up(s, "the engine is never done");
 }
 
 static inline void pass(struct script *s, int64_t us)
@@ -140,7 +168,7 @@ static inline void start_life(struct script *s)
     int r = world_try_open(&s->w);
     look_for_stop(s);
     if (r < 0)
-        fail("open: %s", s->w.error.text);
+        give_up(s, "open: %s", s->w.error.text);
     s->w.host.pid++;
     s->w.host.start_ticks++;
     s->w.mono += US_PER_S;
@@ -148,7 +176,7 @@ static inline void start_life(struct script *s)
     /* A short log, so that it is folded back and begun again often. */
     r = db_script(s->w.engine->store->db, "PRAGMA wal_autocheckpoint = 30");
     look_for_stop(s);
-    check_ok(r);
+    require_int(s, r, 0);
     engine_set_capacity(s->w.engine, s->w.capacity);
 }
 
@@ -179,7 +207,7 @@ static inline void die_recovering(struct script *s, size_t changes, uint64_t see
         (void)engine_tick(s->w.engine);
     if (crash_disk_changes(s->disk) >= s->stop_at)
         longjmp(s->stopped, 1);
-    check(crash_disk_stopped(s->disk)); /* the recovery is longer than that */
+    require(s, crash_disk_stopped(s->disk)); /* the recovery is longer than that */
     die(s, CRASH_MIX, seed);
 }
 
@@ -198,7 +226,7 @@ static inline void write_raw(struct script *s, const char *format, ...)
     if (r == 0)
         r = store_commit(s->w.engine->store);
     look_for_stop(s);
-    check_ok(r);
+    require_int(s, r, 0);
     s->acked = crash_disk_changes(s->disk);
 }
 
@@ -238,7 +266,7 @@ static inline void put_batch(struct script *s, struct new_job job, size_t count,
                              int64_t *ids)
 {
     struct new_job jobs[64];
-    check(count <= array_len(jobs));
+    require(s, count <= array_len(jobs));
     for (size_t i = 0; i < count; i++)
         jobs[i] = job;
     struct command *c = perform(s, make_batch(jobs, count));
@@ -265,7 +293,7 @@ static inline int64_t take_job(struct script *s, const char *session, int64_t id
 {
     touch(s, ABOUT_JOB, id);
     struct command *c = perform(s, make_claim_of(session, id));
-    check_int(c->claim.out_count, 1);
+    require_int(s, c->claim.out_count, 1);
     promise_run(s, &c->claim.out[0]);
     return c->claim.out[0].owner_id;
 }
@@ -292,7 +320,7 @@ static inline int64_t fail_job_of(struct script *s, const char *session, int64_t
     touch(s, ABOUT_JOB, id);
     struct command *c = perform(s, make_fail(session, id, type, "TestError"));
     int64_t retry = c->fail.out_retry_id;
-    check_int(c->fail.out_state, JOB_FAILED);
+    require_int(s, c->fail.out_state, JOB_FAILED);
     promise(s, (struct promise){ .what = "failed",
                                  .id = id,
                                  .states = IN(JOB_FAILED),
@@ -317,7 +345,7 @@ static inline void cancel_job(struct script *s, int64_t id, int state)
 {
     touch(s, ABOUT_JOB, id);
     struct command *c = perform(s, make_cancel(id, "not needed"));
-    check_int(c->cancel.out_state, state);
+    require_int(s, c->cancel.out_state, state);
     promise(s, (struct promise){ .what = "cancelled",
                                  .id = id,
                                  .passing = state != JOB_CANCELLED,
@@ -366,7 +394,7 @@ static inline int64_t reserve(struct script *s, const char *queue, const char *h
                               int64_t wait_us, int state)
 {
     struct command *c = perform(s, make_reserve(queue, holder, wait_us, false));
-    check_int(c->reserve.out.state, state);
+    require_int(s, c->reserve.out.state, state);
     promise(s, (struct promise){ .about = ABOUT_HOLD,
                                  .what = "reserved",
                                  .id = c->reserve.out.id,

@@ -46,8 +46,8 @@ static inline void story_keys(struct script *s)
     job.unique_key = SLICE("source-1");
     int64_t first = put_job(s, job, true);
     struct command *c = perform(s, make_enqueue(job));
-    check_int(c->enqueue.out[0].id, first);
-    check(c->enqueue.out[0].deduplicated);
+    require_int(s, c->enqueue.out[0].id, first);
+    require(s, c->enqueue.out[0].deduplicated);
     job.on_conflict = CONFLICT_REJECT;
     refuse(s, make_enqueue(job), -HF_DUPLICATE);
     job.on_conflict = CONFLICT_REPLACE;
@@ -58,7 +58,7 @@ static inline void story_keys(struct script *s)
                    .what = "replaced", .id = first, .states = IN(JOB_CANCELLED) });
     take_job(s, "s1", second); /* a running one is returned */
     c = perform(s, make_enqueue(job));
-    check_int(c->enqueue.out[0].id, second);
+    require_int(s, c->enqueue.out[0].id, second);
     finish_job_of(s, "s1", second);
 
     c = perform(s, with_key(make_enqueue(work("q", "{\"key\":1}")), "once", "body"));
@@ -70,7 +70,7 @@ static inline void story_keys(struct script *s)
                                  .passing = true,
                                  .id = once });
     c = perform(s, with_key(make_enqueue(work("q", "{\"key\":1}")), "once", "body"));
-    check_int(c->enqueue.out[0].id, once);
+    require_int(s, c->enqueue.out[0].id, once);
     refuse(s, with_key(make_enqueue(work("q", "{}")), "once", "other"), -HF_MISMATCH);
 }
 
@@ -120,15 +120,15 @@ static inline void story_reports(struct script *s)
 
     take_job(s, "s1", ids[1]);
     int64_t retry = fail_job_of(s, "s1", ids[1], ERROR_NETWORK);
-    check(retry != 0);
-    check_int(retry_job(s, ids[1]), retry); /* due now */
+    require(s, retry != 0);
+    require_int(s, retry_job(s, ids[1]), retry); /* due now */
     take_job(s, "s1", ids[2]);
     fail_job_of(s, "s1", ids[2], ERROR_PERMANENT);
-    check(retry_job(s, ids[2]) != ids[2]);
+    require(s, retry_job(s, ids[2]) != ids[2]);
     take_job(s, "s1", ids[3]);
     fail_job_of(s, "s1", ids[3], ERROR_INTERRUPTED);
     cancel_job(s, ids[4], JOB_CANCELLED);
-    check(retry_job(s, ids[4]) != ids[4]);
+    require(s, retry_job(s, ids[4]) != ids[4]);
 
     take_job(s, "s1", ids[5]);
     cancel_job(s, ids[5], JOB_CANCELLING);
@@ -178,8 +178,9 @@ static inline void story_piles(struct script *s)
         struct command *claimed = put(s, make_claim_of("s2", ids[4 + second]));
         touch(s, ABOUT_JOB, ids[4 + second]);
         go(s);
-        check(made->result == 0 && done->result == 0 && gone->result == 0);
-        check(claimed->result == 0 && (!refused || refused->result == -HF_NOT_FOUND));
+        require(s, made->result == 0 && done->result == 0 && gone->result == 0);
+        require(s,
+                claimed->result == 0 && (!refused || refused->result == -HF_NOT_FOUND));
         promise_job(s, made->enqueue.out[0].id, &job, true);
         promise_completed(s, ids[second], "{\"ok\":1}");
         promise(s, (struct promise){ .what = "cancelled in a pile",
@@ -187,7 +188,7 @@ static inline void story_piles(struct script *s)
                                      .states = IN(JOB_CANCELLED) });
         promise_run(s, &claimed->claim.out[0]);
     }
-    check(s->w.engine->totals.second_passes > 0);
+    require(s, s->w.engine->totals.second_passes > 0);
     finish_job_of(s, "s2", ids[4]);
     finish_job_of(s, "s2", ids[5]);
 }
@@ -208,9 +209,9 @@ static inline void story_claims(struct script *s)
         c->claim.queue_count = 1;
         c->claim.claim_id = SLICE("claim-1");
         perform(s, c);
-        check_int(c->claim.out_count, 3);
+        require_int(s, c->claim.out_count, 3);
         for (int i = 0; i < 3; i++) {
-            check(round == 0 || taken[i] == c->claim.out[i].job.id);
+            require(s, round == 0 || taken[i] == c->claim.out[i].job.id);
             taken[i] = c->claim.out[i].job.id;
         }
         if (round == 0)
@@ -280,7 +281,7 @@ static inline void story_node(struct script *s)
     for (int i = 0; i < 6; i++)
         put_job(s, job, false);
     pass(s, 3 * US_PER_S);
-    check_int(runs_here(s, here, 4), 3);
+    require_int(s, runs_here(s, here, 4), 3);
     struct command *c = make_complete(NULL, here[0], "{\"here\":1}");
     c->complete.owner_id = s->w.engine->owner_id;
     touch(s, ABOUT_JOB, here[0]);
