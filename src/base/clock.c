@@ -27,4 +27,5 @@ static int64_t system_mono_us(const struct clock *clock)
 }
 
 const struct clock clock_system = { .wall_us = system_wall_us,
-                                    .mono_us = system_mono_us };
+                                    .mono_us = system_mono_us,
+                                    .real = true };

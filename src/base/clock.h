@@ -22,6 +22,7 @@
 struct clock {
     int64_t (*wall_us)(const struct clock *clock);
     int64_t (*mono_us)(const struct clock *clock);
+    bool real; /* goes as fast as the clocks of other machines: can be set by them */
 };
 
 /* The machine's clocks. */

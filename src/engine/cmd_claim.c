@@ -42,7 +42,8 @@ static int64_t room(const struct gate *gate, int64_t wanted)
 
 static bool node_may_claim(const struct engine *engine)
 {
-    return engine->ready && engine->dispatch.started && local_busy(engine) < engine->capacity;
+    return engine->ready && engine->dispatch.started && engine->owner_id != 0 &&
+           local_busy(engine) < engine->capacity;
 }
 
 /* Counts (gates NULL) or lists the queues that may be claimed from. */

@@ -161,14 +161,16 @@ int64_t dispatch_workers(const struct dispatch *dispatch,
     return low;
 }
 
-/* One slot cannot be halved: the lanes take turns, and the turn only says who
- * is asked first, so that an empty lane leaves its turn to the other. */
-static void share_lanes(const struct dispatch_queue *queue, struct allowance *allowance)
+/* Half of the workers there are.  One cannot be halved: the lanes take turns, and
+ * the turn only says who is asked first, so that an empty lane leaves its turn to
+ * the other. */
+static void share_lanes(const struct dispatch_queue *queue, int64_t workers,
+                        struct allowance *allowance)
 {
     if (!queue->lane_recovered)
         return;
-    if (queue->slots >= 2) {
-        int64_t share = not_negative(queue->slots / 2 - queue->busy_recovered);
+    if (workers >= 2) {
+        int64_t share = not_negative(workers / 2 - queue->busy_recovered);
         allowance->recovered = least(allowance->total, share);
         allowance->recovered_first = true;
     } else {
@@ -190,7 +192,7 @@ struct allowance dispatch_allowance(const struct dispatch *dispatch,
         int64_t budget = not_negative(dispatch->burst * workers - queue->old_started);
         allowance.old = least(allowance.total, budget);
     }
-    share_lanes(queue, &allowance);
+    share_lanes(queue, workers, &allowance);
     assert(allowance.old <= allowance.total && allowance.recovered <= allowance.total);
     return allowance;
 }

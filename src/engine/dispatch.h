@@ -12,8 +12,8 @@
  *   BURST    within the window each started worker adds `burst` to its queue's
  *            budget for old jobs (those whose position is before the start);
  *            fresh jobs are not held back, and after the window nothing is;
- *   LANES    retries made by a recovery use at most half of a queue's slots;
- *            with one slot, and for remote claims, the two lanes take turns.
+ *   LANES    retries made by a recovery use at most half of a queue's started
+ *            workers; with one, and for remote claims, the two lanes take turns.
  *
  * Throttling applies only if dispatch_start() says so. */
 #pragma once

@@ -41,15 +41,31 @@ static void guard_clock(struct engine *engine, int64_t now)
               log_int("monotonic_ms", mono_step / US_PER_MS));
 }
 
-/* PostgreSQL's clock decides about leases; we estimate it. */
+/* PostgreSQL's clock decides about leases.  Between two looks at it we go by our
+ * monotonic clock, so that ours may be set wrong, and jump, as it likes. */
 static int64_t read_clock(struct tx *tx, void *arg)
 {
-    int64_t theirs = 0, ours = clock_wall_us(tx->engine->clock);
-    int r = store_int(tx->store, SQL_DB_NOW, NULL, 0, &theirs);
+    struct engine *engine = tx->engine;
+    int64_t theirs = 0, mono = clock_mono_us(engine->clock), believed = tx->now;
     (void)arg;
-    if (r == 0 && theirs != 0)
-        tx->engine->clock_offset = theirs - ours;
-    return r;
+    int r = store_int(tx->store, SQL_DB_NOW, NULL, 0, &theirs);
+    if (r < 0 || theirs == 0)
+        return r;
+    bool first = engine->database.time == 0;
+    engine->database.time = theirs;
+    engine->database.mono = mono;
+    /* Their clock has jumped, or we were suspended: nobody could renew by it yet. */
+    if (!first && llabs(theirs - believed) >= engine->settings.lease_us / 3)
+        engine->judge_from = theirs + engine->settings.lease_us;
+    return 0;
+}
+
+int read_database_clock(struct engine *engine)
+{
+    if (!engine->clock->real || db_engine(engine->store->db) != DB_POSTGRES)
+        return 0;
+    int64_t r = engine_look(engine, read_clock, NULL);
+    return r < 0 ? (int)r : 0;
 }
 
 /* ---- beat ---- */
@@ -78,21 +94,28 @@ static void stop_own_runs(struct engine *engine)
         }
 }
 
+static int64_t renew(struct engine *engine, bool postgres)
+{
+    int64_t r = read_database_clock(engine);
+    if (r < 0)
+        return r;
+    if (postgres && engine->owner_id == 0)
+        return engine_reborn(engine); /* it has failed before */
+    /* On SQLite nobody judges us; the beat is only for "when it stopped". */
+    if (engine->owner_id == 0 || (!postgres && engine->run_count == 0))
+        return 0;
+    r = engine_duty(engine, beat, NULL);
+    return r == -HF_LATE ? engine_reborn(engine) : r;
+}
+
 static int do_beat(struct engine *engine, int64_t now)
 {
     bool postgres = db_engine(engine->store->db) == DB_POSTGRES;
-    int64_t r = 0;
-    /* On SQLite nobody judges us; the beat is only for "when it stopped". */
-    if (engine->owner_id != 0 && (postgres || engine->run_count > 0))
-        r = engine_duty(engine, beat, NULL);
-    if (r >= 0 && postgres && engine->clock == &clock_system)
-        r = engine_look(engine, read_clock, NULL);
+    int64_t r = renew(engine, postgres);
     if (r >= 0) {
         engine->next_beat = now + engine->settings.lease_us / 3;
         return 0;
     }
-    if (r == -HF_LATE)
-        return engine_reborn(engine);
     /* Cannot renew: stop our runs before the lease ends, so that a partition
      * does not make two executions. */
     now = engine_now(engine); /* finding out may have taken its time */

@@ -12,8 +12,10 @@ enum { BUSY_MS = 10000, PENDING_ARENA_BYTES = 1 << 30 };
 
 int64_t engine_now(struct engine *engine)
 {
-    int64_t now = clock_wall_us(engine->clock) + engine->clock_offset;
     int64_t mono = clock_mono_us(engine->clock);
+    int64_t now = engine->database.time
+                      ? engine->database.time + (mono - engine->database.mono)
+                      : clock_wall_us(engine->clock);
     /* The clock was set back: we do not go back, and do not stand still until it
      * has caught up, or the dead would live as long; we go on at half the speed. */
     if (now < engine->now_last)
@@ -25,14 +27,21 @@ int64_t engine_now(struct engine *engine)
     return engine->now_last;
 }
 
+int64_t slots_of(struct engine *engine, int64_t queue_id)
+{
+    struct queue_entry *entry = store_queue_by_id(engine->store, queue_id);
+    int64_t slots = entry && entry->queue.slots >= 0 ? entry->queue.slots
+                                                     : engine->settings.slots;
+    int64_t most = (int64_t)engine->capacity;
+    return most > 0 && slots > most ? most : slots;
+}
+
 void hint_queue(struct engine *engine, int64_t queue_id)
 {
     if (engine->producer)
         return;
-    struct queue_entry *entry = store_queue_by_id(engine->store, queue_id);
-    int64_t slots = entry && entry->queue.slots >= 0 ? entry->queue.slots
-                                                     : engine->settings.slots;
-    struct dispatch_queue *queue = dispatch_queue(&engine->dispatch, queue_id, slots);
+    struct dispatch_queue *queue =
+        dispatch_queue(&engine->dispatch, queue_id, slots_of(engine, queue_id));
     if (!queue)
         return; /* no memory: the next poll looks at every queue */
     queue->hint = true;
@@ -48,22 +57,16 @@ void engine_set_capacity(struct engine *engine, size_t capacity)
 
 /* ---- being somebody ---- */
 
-static void describe_self(const struct engine *engine, const struct engine_options *options,
-                          struct owner *owner, char *name, size_t name_bytes)
+static struct owner describe_self(const struct engine *engine)
 {
-    if (options && options->node_name)
-        snprintf(name, name_bytes, "%s", options->node_name);
-    else
-        snprintf(name, name_bytes, "%s:%lld", engine->host.name, (long long)engine->host.pid);
-    *owner = (struct owner){ .type = engine->producer ? OWNER_PRODUCER : OWNER_NODE,
-                             .name = slice_of(name),
-                             .host = slice_of(engine->host.name),
-                             .boot_id = slice_of(engine->host.boot_id),
-                             .pid = engine->host.pid,
-                             .pid_namespace = engine->host.pid_ns,
-                             .process_start = engine->host.start_ticks };
-    if (options && options->state_dir)
-        owner->state_dir = slice_of(options->state_dir);
+    return (struct owner){ .type = engine->producer ? OWNER_PRODUCER : OWNER_NODE,
+                           .name = slice_of(engine->name),
+                           .host = slice_of(engine->host.name),
+                           .boot_id = slice_of(engine->host.boot_id),
+                           .pid = engine->host.pid,
+                           .pid_namespace = engine->host.pid_ns,
+                           .process_start = engine->host.start_ticks,
+                           .state_dir = slice_of(engine->state_dir) };
 }
 
 /* Nodes that can no longer be alive are marked so, once and for all. */
@@ -85,10 +88,9 @@ static int bury_dead_nodes(struct tx *tx)
 static int64_t register_self(struct tx *tx, void *arg)
 {
     struct engine *engine = tx->engine;
-    struct owner owner;
-    char name[200];
+    struct owner owner = describe_self(engine);
     bool inserted = false;
-    describe_self(engine, arg, &owner, name, sizeof(name));
+    (void)arg;
     owner.id = store_id(tx->store);
     if (owner.id == 0)
         return tx->store->failed;
@@ -104,10 +106,10 @@ static int64_t register_self(struct tx *tx, void *arg)
 }
 
 /* Before we are somebody there is no row to sign. */
-static int become(struct engine *engine, const struct engine_options *options)
+static int become(struct engine *engine)
 {
     engine->owner_id = 0;
-    int64_t r = engine_duty(engine, register_self, (void *)options);
+    int64_t r = engine_duty(engine, register_self, NULL);
     if (r < 0)
         engine->owner_id = 0;
     return r < 0 ? (int)r : 0;
@@ -115,7 +117,9 @@ static int become(struct engine *engine, const struct engine_options *options)
 
 int engine_reborn(struct engine *engine)
 {
-    log_event(engine->log, LEVEL_ERROR, "node_judged_dead", log_int("owner", engine->owner_id));
+    if (engine->owner_id != 0)
+        log_event(engine->log, LEVEL_ERROR, "node_judged_dead",
+                  log_int("owner", engine->owner_id));
     /* Our runs were given to others: stop them, their results are refused. */
     for (size_t i = 0; i < engine->run_count; i++) {
         struct local_run *run = &engine->runs[i];
@@ -126,19 +130,24 @@ int engine_reborn(struct engine *engine)
             dispatch_ended(queue, run->lane == LANE_RECOVERED);
     }
     engine->run_count = 0;
-    int r = become(engine, NULL);
+    engine->next_beat = 0; /* should this fail */
+    int r = become(engine);
     return r < 0 || engine->producer ? r : kinds_register(engine);
 }
 
 /* ---- opening ---- */
 
-/* Ours, because a node that is taken for dead registers them again. */
-static int copy_kinds(struct engine *engine, const struct engine_options *options)
+/* Ours, because a node that is taken for dead registers itself again. */
+static int remember_self(struct engine *engine, const struct engine_options *options)
 {
-    if (options->kind_count == 0)
-        return 0;
-    engine->kinds = calloc(options->kind_count, sizeof(*engine->kinds));
-    if (!engine->kinds)
+    if (options->node_name)
+        snprintf(engine->name, sizeof(engine->name), "%s", options->node_name);
+    else
+        snprintf(engine->name, sizeof(engine->name), "%s:%lld", engine->host.name,
+                 (long long)engine->host.pid);
+    engine->state_dir = options->state_dir ? strdup(options->state_dir) : NULL;
+    engine->kinds = calloc(options->kind_count + 1, sizeof(*engine->kinds));
+    if (!engine->kinds || (options->state_dir && !engine->state_dir))
         return -HF_NOMEM;
     for (; engine->kind_count < options->kind_count; engine->kind_count++) {
         char *kind = strdup(options->kinds[engine->kind_count]);
@@ -166,12 +175,12 @@ static int set_up(struct engine *engine, const struct engine_options *options,
     int r = settings_check(&engine->settings, error);
     if (r < 0)
         return r;
-    if (copy_kinds(engine, options) < 0)
-        return error_set(error, -HF_NOMEM, NULL, "No memory to open %s.", options->url);
     if (options->host)
         engine->host = *options->host;
     else if ((r = host_identify(&engine->host, error)) < 0)
         return r;
+    if (remember_self(engine, options) < 0)
+        return error_set(error, -HF_NOMEM, NULL, "No memory to open %s.", options->url);
     if (options->seed)
         rng_seed(&engine->rng, options->seed);
     else if (rng_seed_system(&engine->rng) < 0)
@@ -199,10 +208,13 @@ static int open_store(struct engine *engine, const struct engine_options *option
 static int begin_life(struct engine *engine, const struct engine_options *options,
                       struct error *error)
 {
+    int r = read_database_clock(engine);
+    engine->now_last = 0; /* nothing was written by our own clock yet */
     engine->started_at = engine_now(engine);
     engine->judge_from = engine->started_at + engine->settings.lease_us;
     bool somebody = !engine->producer || db_engine(engine->store->db) == DB_POSTGRES;
-    int r = somebody ? become(engine, options) : 0;
+    if (r == 0 && somebody)
+        r = become(engine);
     engine->registered_at = engine_now(engine);
     if (r == 0)
         r = store_queues_reload(engine->store);
@@ -317,6 +329,7 @@ void engine_abandon(struct engine *engine)
     for (size_t i = 0; i < engine->kind_count; i++)
         free(engine->kinds[i]);
     free(engine->kinds);
+    free(engine->state_dir);
     free(engine->runs);
     free(engine->fresh);
     free(engine->notes);

@@ -86,11 +86,15 @@ struct engine {
     struct host host;
     struct engine_hooks hooks;
     bool producer;
+    char name[200];        /* of the node */
+    char *state_dir;       /* or NULL */
     int64_t owner_id;      /* this node's; 0 for a producer on SQLite */
     int64_t pile;          /* number of the last one */
     int64_t now_last;      /* time never goes back for us */
     int64_t now_mono;      /* monotonic, at that moment */
-    int64_t clock_offset;  /* database time minus ours, on PostgreSQL */
+    struct {               /* on PostgreSQL, whose clock decides about leases: its */
+        int64_t time, mono; /* time at that moment of our monotonic clock; 0: not asked */
+    } database;
     int broken;            /* -HF_IO...: not trusted until reopened; 0 */
     struct lockfile *lock; /* SQLite scheduler: proof that we are alone */
 
@@ -209,8 +213,12 @@ int64_t engine_look(struct engine *engine, int64_t (*work)(struct tx *tx, void *
 must_check int engine_reconnect(struct engine *engine, int64_t patience_us);
 
 /* Another node has judged us dead, and has taken over our runs: stop them, and
- * go on as a new owner.  engine.c. */
+ * go on as a new owner.  Where that fails we are nobody (owner_id 0) until the
+ * next beat tries again.  engine.c. */
 int engine_reborn(struct engine *engine);
+
+/* Asks PostgreSQL what time it is, if our clock is a real one.  duties.c. */
+must_check int read_database_clock(struct engine *engine);
 
 /* cmd_*.c: each applies one command; 0, or the refusal with its sentence in
  * command->error; store failures are sticky in the store. */
@@ -302,6 +310,10 @@ int ensure_session(struct tx *tx, struct slice session, struct slice name, int64
 
 /* A claim or a finish of somebody may have made work ready here. */
 void hint_queue(struct engine *engine, int64_t queue_id);
+
+/* The workers a queue has on this node: its slots, but no more than there are
+ * executors, so that half of them is half. */
+int64_t slots_of(struct engine *engine, int64_t queue_id);
 
 /* duties.c: cancels jobs that have expired, a bounded bite; 1: there may be more. */
 int64_t expire_some(struct tx *tx);

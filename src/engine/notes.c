@@ -30,10 +30,7 @@ static void *grow(void *array, size_t count, size_t *capacity, size_t size)
 
 static struct dispatch_queue *entry_of(struct engine *engine, int64_t queue_id)
 {
-    struct queue_entry *queue = store_queue_by_id(engine->store, queue_id);
-    int64_t slots = queue && queue->queue.slots >= 0 ? queue->queue.slots
-                                                     : engine->settings.slots;
-    return dispatch_queue(&engine->dispatch, queue_id, slots);
+    return dispatch_queue(&engine->dispatch, queue_id, slots_of(engine, queue_id));
 }
 
 /* Does it use up the budget for old work?  Recovered retries have a lane of

@@ -287,7 +287,7 @@ static int second_pass(struct engine *engine, struct command **commands, size_t 
 
 int engine_reconnect(struct engine *engine, int64_t patience_us)
 {
-    bool real = engine->clock == &clock_system;
+    bool real = engine->clock->real;
     int64_t until = clock_mono_us(engine->clock) + patience_us;
     int r = db_reconnect(engine->store->db);
     while (r < 0 && real && clock_mono_us(engine->clock) < until) {
