@@ -1,28 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * bench_lifecycle -- enqueue, claim, finish, through holdfast.h with 1, 8, 64
- * and 256 threads, beside the bare loop in the same run.
+ * and 256 threads, beside the bare loop in the same rounds.
  *
  * N threads enqueue, each waiting until its job is on disk before it makes the
  * next; N workers execute handlers that do nothing.  Commands that arrive
- * during a commit share the next one: the group that formed is printed, and the
- * bare loop at that very group is what the rate is compared with. */
+ * during a commit share the next one, and one commit may enqueue some jobs, begin
+ * others and finish others still.  The GROUP THAT FORMED is counted in the bare
+ * loop's terms, three commits for so many lifecycles, and the bare loop at that
+ * very group is what the rate is compared with.  One thread is compared with the
+ * bare loop at group 1, whatever formed.
+ *
+ *   bench_lifecycle [ROUNDS [PERCENT]]    3 rounds; sizes in percent of the usual */
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "bare.h"
 #include "engine/holdfast_handle.h"
 
-static const char payload[] =
-    "{\"url\":\"https://example.com/some/page/with/a/path\",\"depth\":3,\"tag\":\"0123456789\"}";
+enum { THREADS_MAX = 256 };
 
 static atomic_int executed;
+static int percent = 100;
 
 static int handle(struct hf_run *run, void *arg)
 {
     (void)run;
     (void)arg;
-    atomic_fetch_add(&executed, 1);
+    atomic_fetch_add_explicit(&executed, 1, memory_order_relaxed);
     return 0;
 }
 
@@ -34,7 +39,7 @@ struct producer {
 static void *produce(void *arg)
 {
     struct producer *p = arg;
-    struct hf_new_job job = { .kind = "bench", .payload = payload };
+    struct hf_new_job job = { .kind = "bench", .payload = bench_payload };
     struct hf_error error;
     for (int i = 0; i < p->count; i++)
         if (hf_enqueue(p->hf, &job, &error, NULL) < 0)
@@ -42,81 +47,126 @@ static void *produce(void *arg)
     return NULL;
 }
 
-struct outcome {
-    double rate, group;
+/* What the engine has done, asked of its own thread. */
+struct tally {
+    uint64_t completions, commits;
 };
 
-static void pause_briefly(void)
+static void count_up(struct engine *engine, void *arg)
 {
-    nanosleep(&(struct timespec){ .tv_nsec = 200 * 1000 }, NULL);
+    struct tally *t = arg;
+    struct db_counts counts;
+    db_get_counts(engine->store->db, &counts);
+    *t = (struct tally){ engine->totals.completions, counts.commits };
 }
 
-static struct outcome engine_lifecycles(const char *url, int threads, int total)
+static struct tally tally_of(struct hf *hf)
+{
+    struct tally t = { 0 };
+    if (committer_call(hf->committer, count_up, &t) < 0)
+        bench_die("committer", "does not answer");
+    return t;
+}
+
+static struct hf *open_with(const char *path, int threads)
 {
     struct hf_handler handlers[] = { { .kind = "bench", .handle = handle } };
     struct hf_options options;
     struct hf_error error;
-    struct hf *hf;
-    pthread_t ids[256];
-    struct producer p = { .count = total / threads };
-
+    struct hf *hf = NULL;
     hf_options_init(&options);
-    options.db = url;
+    options.db = path;
     options.handlers = handlers;
     options.handler_count = 1;
     options.slots = threads;
     if (hf_open(&options, &error, &hf) < 0)
-        bench_die(url, error.text);
-    if (hf_start(hf, threads) < 0)
-        bench_die(url, "cannot start workers");
-    while (!hf->engine->ready)
-        pause_briefly();
-    p.hf = hf;
-    atomic_store(&executed, 0);
-    uint64_t piles = hf->engine->totals.piles;
-    double start = bench_now();
-    for (int i = 0; i < threads; i++)
-        pthread_create(&ids[i], NULL, produce, &p);
-    for (int i = 0; i < threads; i++)
-        pthread_join(ids[i], NULL);
-    int made = p.count * threads;
-    while (atomic_load(&executed) < made ||
-           hf->engine->totals.completions < (uint64_t)made)
-        pause_briefly();
-    double seconds = bench_now() - start;
-    piles = hf->engine->totals.piles - piles;
-    hf_close(hf);
-    return (struct outcome){ made / seconds, 3.0 * made / (double)piles };
+        bench_die(path, error.text);
+    if (hf_start(hf, threads) < 0 || hf_wait_ready(hf, -1) < 0)
+        bench_die(path, "cannot start workers");
+    return hf;
 }
 
-int main(void)
+struct outcome {
+    double rate, group;
+};
+
+static struct outcome engine_lifecycles(int threads, int total)
 {
-    char folder[] = "/tmp/hf-bench.XXXXXX";
-    if (!mkdtemp(folder))
-        bench_die("mkdtemp", "failed");
-    bench_machine();
-    int files = 0;
-    static const int groups[] = { 1, 10, 100, 1000 };
-    for (size_t i = 0; i < array_len(groups); i++) {
-        int total = groups[i] < 10 ? 4000 : groups[i] < 100 ? 20000 : 60000;
+    pthread_t ids[THREADS_MAX];
+    const char *path = bench_file();
+    struct hf *hf = open_with(path, threads);
+    struct producer p = { .hf = hf, .count = total / threads };
+    int made = p.count * threads;
+
+    atomic_store(&executed, 0);
+    struct tally before = tally_of(hf), after;
+    double start = bench_now();
+    for (int i = 0; i < threads; i++)
+        if (pthread_create(&ids[i], NULL, produce, &p) != 0)
+            bench_die("pthread_create", "failed");
+    for (int i = 0; i < threads; i++)
+        pthread_join(ids[i], NULL);
+    while (atomic_load(&executed) < made)
+        bench_sleep_us(100);
+    do
+        after = tally_of(hf);
+    while (after.completions - before.completions < (uint64_t)made);
+    double seconds = bench_now() - start;
+    hf_close(hf);
+    bench_drop_file(path);
+    return (struct outcome){ made / seconds,
+                             3.0 * made / (double)(after.commits - before.commits) };
+}
+
+static int sized(int total)
+{
+    return total * percent / 100;
+}
+
+static void bare_table(int rounds)
+{
+    static const int groups[] = { 1, 10, 100, 1000 },
+                     totals[] = { 3000, 12000, 30000, 30000 };
+    struct bench_series rates[array_len(groups)] = { 0 };
+    for (int round = 0; round < rounds; round++)
+        for (size_t i = 0; i < array_len(groups); i++)
+            bench_add(&rates[i], bare_lifecycles(groups[i], sized(totals[i])));
+    for (size_t i = 0; i < array_len(groups); i++)
         printf("bare loop, groups of %4d: %8.0f lifecycles/s\n", groups[i],
-               bare_lifecycles(bench_path(folder, files++), groups[i], total, payload));
-        fflush(stdout);
+               bench_median(&rates[i]));
+    fflush(stdout);
+}
+
+static void compare(int threads, int total, int rounds)
+{
+    struct bench_series rate = { 0 }, group = { 0 }, bare = { 0 };
+    for (int round = 0; round < rounds; round++) {
+        struct outcome o = engine_lifecycles(threads, sized(total));
+        int formed = threads == 1 ? 1 : (int)(o.group + 0.5);
+        bench_add(&rate, o.rate);
+        bench_add(&group, o.group);
+        bench_add(&bare, bare_lifecycles(formed, sized(total)));
     }
-    static const int threads[] = { 1, 8, 64, 256 };
-    for (size_t i = 0; i < array_len(threads); i++) {
-        int total = threads[i] == 1 ? 6000 : threads[i] == 8 ? 24000 : 76800;
-        struct outcome o =
-            engine_lifecycles(bench_path(folder, files++), threads[i], total);
-        int group = o.group < 1.5 || threads[i] == 1 ? 1 : (int)(o.group + 0.5);
-        double bare = bare_lifecycles(bench_path(folder, files++), group,
-                                      group < 10 ? 6000 : 60000, payload);
-        printf("%3d threads: %8.0f lifecycles/s, groups of %.1f formed; bare loop at %d: "
-               "%8.0f; ratio %.2f\n",
-               threads[i], o.rate, o.group, group, bare, o.rate / bare);
-        fflush(stdout);
-    }
-    char command[64];
-    snprintf(command, sizeof(command), "rm -rf %s", folder);
-    return system(command) == 0 ? 0 : 1;
+    printf(
+        "%3d threads: %8.0f lifecycles/s, groups of %.1f formed; bare loop at %s: %8.0f; "
+        "ratio %.2f, target 0.80\n",
+        threads, bench_median(&rate), bench_median(&group),
+        threads == 1 ? "1" : "that group", bench_median(&bare),
+        bench_ratio(&rate, &bare));
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    static const int threads[] = { 1, 8, 64, THREADS_MAX };
+    static const int totals[] = { 3000, 16000, 48000, 51200 };
+    int rounds = bench_arg(argc, argv, 1, BENCH_ROUNDS);
+    percent = bench_arg(argc, argv, 2, 100);
+    if (rounds > BENCH_ROUNDS_MAX)
+        rounds = BENCH_ROUNDS_MAX;
+    bench_machine();
+    bare_table(rounds);
+    for (size_t i = 0; i < array_len(threads); i++)
+        compare(threads[i], totals[i], rounds);
+    return 0;
 }
