@@ -276,6 +276,25 @@ TEST(a_queue_has_so_many_slots_on_a_node_and_a_node_so_many_in_all)
     world_end(&w);
 }
 
+TEST(a_node_takes_no_more_at_once_than_its_executors_can_do)
+{
+    struct world w;
+    struct new_job jobs[20];
+    node_world(&w, 3);
+    for (size_t i = 0; i < array_len(jobs); i++) {
+        jobs[i] = job_of_kind("work");
+        jobs[i].queue = i % 2 ? SLICE("a") : SLICE("b");
+    }
+    check_ok(act(&w, make_batch(jobs, array_len(jobs))));
+    check_int(w.started_count, 3);
+    world_pass(&w, 2 * US_PER_S);
+    check_int(w.started_count, 3);
+    engine_set_capacity(w.engine, 15);
+    world_pass(&w, 2 * US_PER_S);
+    check_int(w.started_count, 15);
+    world_end(&w);
+}
+
 TEST(a_resumed_queue_starts_on_a_node_at_once)
 {
     struct world w;
