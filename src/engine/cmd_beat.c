@@ -11,17 +11,63 @@
 
 enum { MISSED_BEATS_MAX = 2 };
 
+/* ---- who a session is ---- */
+
+static struct slice session_of(const struct command *c)
+{
+    switch (c->op) {
+    case OP_COMPLETE:
+        return c->complete.owner_id ? (struct slice){ 0 } : c->complete.session;
+    case OP_FAIL:
+        return c->fail.owner_id ? (struct slice){ 0 } : c->fail.session;
+    case OP_PROGRESS:
+        return c->progress.owner_id ? (struct slice){ 0 } : c->progress.session;
+    case OP_CLAIM:
+        return c->claim.session;
+    case OP_BEAT:
+        return c->beat.session;
+    default:
+        return (struct slice){ 0 };
+    }
+}
+
+static struct session_owner *find_session(struct tx *tx, struct slice name)
+{
+    struct session_owner key = { .name = name };
+    if (tx->session_count == 0)
+        return NULL;
+    return bsearch(&key, tx->sessions, tx->session_count, sizeof(key), session_by_name);
+}
+
+int load_sessions(struct tx *tx, struct command **commands, size_t count)
+{
+    struct session_owner *list =
+        arena_array(&tx->store->arena, struct session_owner, count + 1);
+    size_t n = 0, distinct = 0;
+    tx->sessions = list;
+    tx->session_count = 0;
+    if (!list)
+        return store_fail(tx->store, -HF_NOMEM);
+    for (size_t i = 0; i < count; i++)
+        if (session_of(commands[i]).p)
+            list[n++].name = session_of(commands[i]);
+    if (n == 0)
+        return 0;
+    qsort(list, n, sizeof(*list), session_by_name);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || session_by_name(&list[i], &list[distinct - 1]) != 0)
+            list[distinct++] = list[i];
+    int r = store_sessions(tx->store, list, distinct);
+    tx->session_count = r < 0 ? 0 : distinct;
+    return r;
+}
+
 int owner_of_session(struct tx *tx, struct slice session, int64_t *ret)
 {
-    struct owner owner;
-    if (!session.p)
+    const struct session_owner *known = session.p ? find_session(tx, session) : NULL;
+    if (!known || known->owner_id == 0)
         return -HF_NOT_FOUND;
-    int r = store_owner_by_session(tx->store, session, &tx->store->arena, &owner);
-    if (r < 0)
-        return r;
-    if (owner.state != OWNER_ALIVE)
-        return -HF_NOT_FOUND;
-    *ret = owner.id;
+    *ret = known->owner_id;
     return 0;
 }
 
@@ -48,19 +94,26 @@ static int register_session(struct tx *tx, struct slice session, struct slice na
 int ensure_session(struct tx *tx, struct slice session, struct slice name, int64_t *ret)
 {
     struct owner owner;
-    assert(session.p);
-    int r = store_owner_by_session(tx->store, session, &tx->store->arena, &owner);
-    if (r == 0 && owner.state == OWNER_ALIVE) {
-        *ret = owner.id;
+    struct session_owner *known = find_session(tx, session);
+    assert(known);
+    if (known->owner_id != 0) {
+        *ret = known->owner_id;
         return 0;
     }
-    if (r == 0) {
+    int r = store_owner_by_session(tx->store, session, &tx->store->arena, &owner);
+    if (r == 0 && owner.state == OWNER_ALIVE) {
+        known->owner_id = owner.id; /* made by another node a moment ago */
+    } else if (r == 0) {
         /* Judged dead, and here again: its old runs stay resolved. */
         int64_t n = db_run(tx->store->db, SQL_OWNER_FREE_SESSION,
                            (struct db_value[]){ db_int(owner.id) }, 1);
         r = n < 0 ? store_fail(tx->store, (int)n) : -HF_NOT_FOUND;
     }
-    return r == -HF_NOT_FOUND ? register_session(tx, session, name, ret) : r;
+    if (r == -HF_NOT_FOUND)
+        r = register_session(tx, session, name, &known->owner_id);
+    if (r == 0)
+        *ret = known->owner_id;
+    return r;
 }
 
 static bool is_named(const struct command *c, int64_t job_id)
@@ -77,8 +130,9 @@ static void lose_run(struct tx *tx, struct job_row *row)
         .event = ON_CRASH,
         .crash_counts = true,
         .error = { .type = ERROR_CRASH,
-                   .message = SLICE("The worker no longer knows of this run: it was missing "
-                                    "from two beats in a row.") }
+                   .message =
+                       SLICE("The worker no longer knows of this run: it was missing "
+                             "from two beats in a row.") }
     };
     finish_job(tx, row, &ending);
 }
@@ -100,7 +154,8 @@ static int review_runs(struct tx *tx, struct command *c, int64_t owner_id)
     struct id_list open;
     struct job_row *rows = NULL;
     size_t count = 0;
-    int r = store_open_runs(tx->store, owner_id, 0, LIMIT_BEAT_RUNS, &tx->store->arena, &open);
+    int r = store_open_runs(tx->store, owner_id, 0, LIMIT_BEAT_RUNS, &tx->store->arena,
+                            &open);
     if (r == 0)
         r = store_jobs_load(tx->store, open.ids, open.count, &rows, &count);
     if (r < 0)

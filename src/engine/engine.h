@@ -183,6 +183,8 @@ struct tx {
     int64_t recovery_id;      /* 0, or what is done here belongs to it */
     struct job_row *rows;     /* loaded for the pile, sorted by id */
     size_t row_count;
+    struct session_owner *sessions; /* of the pile's remote workers, sorted by name */
+    size_t session_count;
     bool alone;               /* one command behind a savepoint (second pass) */
     bool undo;                /* it was refused half way: leave nothing of it */
     struct gate *gates;       /* of the queues that may be claimed from */
@@ -301,7 +303,10 @@ size_t local_busy(const struct engine *engine);
 
 enum { NOTE_ENDED = 0 };
 
-/* Which owner a command speaks for: 0 and *ret, or the refusal. */
+/* Asks for the sessions that the pile's commands come from, each once. */
+int load_sessions(struct tx *tx, struct command **commands, size_t count);
+
+/* Which owner a command of the pile speaks for: 0 and *ret, or -HF_NOT_FOUND. */
 int owner_of_session(struct tx *tx, struct slice session, int64_t *ret);
 
 /* The same, and makes the owner when it is new, or was judged dead: whoever

@@ -153,7 +153,9 @@ static int run_claims(struct tx *tx, struct command **commands, size_t count)
 
 int pile_run(struct tx *tx, struct command **commands, size_t count)
 {
-    int r = run_completions(tx, commands, count);
+    int r = load_sessions(tx, commands, count);
+    if (r == 0)
+        r = run_completions(tx, commands, count);
     if (r == 0)
         r = load_rows(tx, commands, count);
     for (size_t i = 0; i < count && r == 0; i++) {

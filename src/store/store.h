@@ -285,6 +285,13 @@ must_check int store_owner_lock(struct store *store, int64_t id, struct arena *a
                                 struct owner *ret);
 must_check int store_owner_by_session(struct store *store, struct slice session,
                                       struct arena *arena, struct owner *ret);
+/* Many at once; they are distinct and in the order of session_by_name(). */
+struct session_owner {
+    struct slice name;
+    int64_t owner_id; /* out: 0 if nobody of that name is alive */
+};
+int session_by_name(const void *a, const void *b);
+must_check int store_sessions(struct store *store, struct session_owner *sessions, size_t count);
 /* Those alive, or those that have a run open, whatever their state. */
 must_check int store_owners(struct store *store, bool with_open_runs, struct arena *arena,
                             struct owner **ret, size_t *ret_count);

@@ -29,13 +29,12 @@ int store_owner_insert(struct store *store, const struct owner *o, bool *ret_ins
 {
     int64_t id = 0;
     int r = store_int(store, SQL_OWNER_INSERT,
-                      (struct db_value[]){ db_int(o->id), db_int(o->type), db_text(o->name),
-                                           db_text(o->session), db_text(o->host),
-                                           db_text(o->boot_id), db_int_or_null(o->pid, 0),
-                                           db_int_or_null(o->pid_namespace, 0),
-                                           db_int_or_null(o->process_start, 0),
-                                           db_text(o->state_dir), db_int(store->now),
-                                           db_int_or_null(o->lease_until, 0) },
+                      (struct db_value[]){
+                          db_int(o->id), db_int(o->type), db_text(o->name),
+                          db_text(o->session), db_text(o->host), db_text(o->boot_id),
+                          db_int_or_null(o->pid, 0), db_int_or_null(o->pid_namespace, 0),
+                          db_int_or_null(o->process_start, 0), db_text(o->state_dir),
+                          db_int(store->now), db_int_or_null(o->lease_until, 0) },
                       0, &id);
     if (r == 0)
         *ret_inserted = id != 0;
@@ -55,12 +54,14 @@ static int read_one(struct store *store, enum sql sql, struct db_value value,
     return r == 0 ? -HF_NOT_FOUND : arena_end(arena);
 }
 
-int store_owner_get(struct store *store, int64_t id, struct arena *arena, struct owner *ret)
+int store_owner_get(struct store *store, int64_t id, struct arena *arena,
+                    struct owner *ret)
 {
     return read_one(store, SQL_OWNER_GET, db_int(id), arena, ret);
 }
 
-int store_owner_lock(struct store *store, int64_t id, struct arena *arena, struct owner *ret)
+int store_owner_lock(struct store *store, int64_t id, struct arena *arena,
+                     struct owner *ret)
 {
     return read_one(store, SQL_OWNER_LOCK, db_int(id), arena, ret);
 }
@@ -69,6 +70,37 @@ int store_owner_by_session(struct store *store, struct slice session, struct are
                            struct owner *ret)
 {
     return read_one(store, SQL_OWNER_BY_SESSION, db_text(session), arena, ret);
+}
+
+int session_by_name(const void *a, const void *b)
+{
+    struct slice x = ((const struct session_owner *)a)->name,
+                 y = ((const struct session_owner *)b)->name;
+    int r = memcmp(x.p, y.p, x.n < y.n ? x.n : y.n);
+    return r ? r : (x.n > y.n) - (x.n < y.n);
+}
+
+int store_sessions(struct store *store, struct session_owner *sessions, size_t count)
+{
+    struct db_value *values = arena_array(&store->arena, struct db_value, count);
+    if (!values)
+        return store_fail(store, -HF_NOMEM);
+    for (size_t i = 0; i < count; i++) {
+        values[i] = db_text(sessions[i].name);
+        sessions[i].owner_id = 0;
+    }
+    struct db_rows rows;
+    int r = db_query(store->db, SQL_OWNER_SESSIONS, values, count, &rows);
+    while (r >= 0 && (r = db_next(&rows)) > 0) {
+        struct session_owner key = { .name = db_get_text(&rows, 1) };
+        struct session_owner *session =
+            bsearch(&key, sessions, count, sizeof(key), session_by_name);
+        assert(session); /* texts are compared by their bytes here and there */
+        if (db_get_int(&rows, 2) == OWNER_ALIVE)
+            session->owner_id = db_get_int(&rows, 0);
+    }
+    db_done(&rows);
+    return r < 0 ? store_fail(store, r) : 0;
 }
 
 int store_owners(struct store *store, bool with_open_runs, struct arena *arena,
@@ -101,7 +133,8 @@ int store_owners(struct store *store, bool with_open_runs, struct arena *arena,
     return arena_end(arena);
 }
 
-int store_owner_beat(struct store *store, int64_t id, int64_t lease_until, int *ret_command)
+int store_owner_beat(struct store *store, int64_t id, int64_t lease_until,
+                     int *ret_command)
 {
     int64_t command = -1;
     int r = store_int(store, SQL_OWNER_BEAT,
@@ -119,9 +152,9 @@ int store_owner_beat(struct store *store, int64_t id, int64_t lease_until, int *
 int store_owner_end(struct store *store, int64_t id, int state, bool *ret_ended)
 {
     int64_t ended = 0;
-    int r = store_int(store, SQL_OWNER_END,
-                      (struct db_value[]){ db_int(id), db_int(state), db_int(store->now) }, 0,
-                      &ended);
+    int r = store_int(
+        store, SQL_OWNER_END,
+        (struct db_value[]){ db_int(id), db_int(state), db_int(store->now) }, 0, &ended);
     if (r == 0)
         *ret_ended = ended != 0;
     return r;
@@ -158,19 +191,19 @@ static int read_ids(struct store *store, enum sql sql, const struct db_value *va
 int store_open_runs(struct store *store, int64_t owner_id, int64_t after, size_t limit,
                     struct arena *arena, struct id_list *ret)
 {
-    return read_ids(store, SQL_RUN_OPEN_OF_OWNER,
-                    (struct db_value[]){ db_int(owner_id), db_int(after),
-                                         db_int((int64_t)limit) },
-                    limit, true, false, arena, ret);
+    return read_ids(
+        store, SQL_RUN_OPEN_OF_OWNER,
+        (struct db_value[]){ db_int(owner_id), db_int(after), db_int((int64_t)limit) },
+        limit, true, false, arena, ret);
 }
 
 int store_attention(struct store *store, int64_t owner_id, int64_t now, size_t limit,
                     struct arena *arena, struct id_list *ret)
 {
-    return read_ids(store, SQL_RUN_NEEDING_ATTENTION,
-                    (struct db_value[]){ db_int(owner_id), db_int(now),
-                                         db_int((int64_t)limit) },
-                    limit, false, false, arena, ret);
+    return read_ids(
+        store, SQL_RUN_NEEDING_ATTENTION,
+        (struct db_value[]){ db_int(owner_id), db_int(now), db_int((int64_t)limit) },
+        limit, false, false, arena, ret);
 }
 
 int store_claimed_before(struct store *store, int64_t owner_id, struct slice claim_id,
@@ -181,8 +214,8 @@ int store_claimed_before(struct store *store, int64_t owner_id, struct slice cla
                     LIMIT_CLAIM_JOBS, false, false, arena, ret);
 }
 
-int store_busy_jobs(struct store *store, int64_t after_queue, int64_t after_id, size_t limit,
-                    struct arena *arena, struct id_list *ret)
+int store_busy_jobs(struct store *store, int64_t after_queue, int64_t after_id,
+                    size_t limit, struct arena *arena, struct id_list *ret)
 {
     return read_ids(store, SQL_BUSY_CHUNK,
                     (struct db_value[]){ db_int(after_queue), db_int(after_id),
@@ -194,14 +227,14 @@ int store_pending_retries(struct store *store, int64_t after, size_t limit,
                           struct arena *arena, struct id_list *ret)
 {
     return read_ids(store, SQL_PENDING_CHUNK,
-                    (struct db_value[]){ db_int(after), db_int((int64_t)limit) }, limit, false,
-                    false, arena, ret);
+                    (struct db_value[]){ db_int(after), db_int((int64_t)limit) }, limit,
+                    false, false, arena, ret);
 }
 
 int store_expired(struct store *store, int64_t now, size_t limit, struct arena *arena,
                   struct id_list *ret)
 {
     return read_ids(store, SQL_JOB_EXPIRED,
-                    (struct db_value[]){ db_int(now), db_int((int64_t)limit) }, limit, false,
-                    false, arena, ret);
+                    (struct db_value[]){ db_int(now), db_int((int64_t)limit) }, limit,
+                    false, false, arena, ret);
 }

@@ -389,6 +389,40 @@ TEST(answers_and_hooks_come_only_after_the_commit)
     world_end(&w);
 }
 
+/* Statements and round trips of a pile of `count` completions, from two sessions. */
+static struct db_counts cost_of_completions(struct world *w, int count)
+{
+    struct test_pile pile = { 0 };
+    struct db_counts before, after;
+    int64_t ids[2][20];
+    for (int i = 0; i < count; i++)
+        enqueue_kind(w, "crawl");
+    check_int(try_claim(w, "s1", NULL, (size_t)count / 2, ids[0]), count / 2);
+    check_int(try_claim(w, "s2", NULL, (size_t)count / 2, ids[1]), count / 2);
+    for (int i = 0; i < count; i++)
+        pile_add(&pile, make_complete(i % 2 ? "s2" : "s1", ids[i % 2][i / 2], NULL));
+    db_get_counts(w->engine->store->db, &before);
+    pile_apply(w, &pile);
+    db_get_counts(w->engine->store->db, &after);
+    for (int i = 0; i < count; i++)
+        check_ok(pile.list[i]->result);
+    pile_free(&pile);
+    return (struct db_counts){ .statements = after.statements - before.statements,
+                               .round_trips = after.round_trips - before.round_trips };
+}
+
+TEST(a_session_is_asked_for_once_in_a_pile)
+{
+    struct world w;
+    world_begin(&w);
+    (void)cost_of_completions(&w, 2); /* everything is prepared */
+    struct db_counts few = cost_of_completions(&w, 2), many = cost_of_completions(&w, 20);
+    check_int(many.round_trips, few.round_trips);
+    /* One by one or by the set: to see whether it is theirs, the job, the run. */
+    check_int(many.statements - few.statements, test_on_postgres() ? 0 : 18 * 3);
+    world_end(&w);
+}
+
 static void count_answer(struct command *c, void *arg)
 {
     check_ok(c->result);
