@@ -321,8 +321,9 @@ static int look_up_pile(struct engine *engine)
 static int apply_once(struct engine *engine, struct command **commands, size_t count)
 {
     int r = first_pass(engine, commands, count);
+    /* What is too much for one statement, or for memory, may fit one by one. */
     if (r == -HF_CONFLICT || r == -HF_BUSY || r == -HF_INTERNAL || r == -HF_NOMEM ||
-        r == -HF_CORRUPT)
+        r == -HF_TOO_LARGE || r == -HF_CORRUPT)
         r = second_pass(engine, commands, count);
     return r;
 }

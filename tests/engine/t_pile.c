@@ -453,3 +453,32 @@ TEST(a_pile_of_five_thousand_commands_is_cut)
         command_free(list[i]);
     world_end(&w);
 }
+
+TEST(reports_that_are_too_much_for_one_statement_are_written_one_by_one)
+{
+    /* PostgreSQL takes 256 MiB in a set; SQLite has no sets. */
+    enum { MOST = 260 };
+    static int64_t ids[MOST];
+    struct world w;
+    struct test_pile pile = { 0 };
+    size_t count = test_on_postgres() ? MOST : 10;
+    world_begin(&w);
+    char *result = arena_alloc(&w.arena, LIMIT_RESULT_BYTES + 1);
+    check(result);
+    memset(result, '7', LIMIT_RESULT_BYTES);
+    struct new_job jobs[MOST];
+    for (size_t i = 0; i < count; i++)
+        jobs[i] = job_of_kind("crawl");
+    check_ok(act(&w, make_batch(jobs, count)));
+    check_int(try_claim(&w, "s1", NULL, count, ids), (int)count);
+    for (size_t i = 0; i < count; i++)
+        pile_add(&pile, make_complete("s1", ids[i], result));
+    pile_apply(&w, &pile);
+    for (size_t i = 0; i < count; i++)
+        check_ok(pile.list[i]->result);
+    check_int(w.engine->totals.second_passes, test_on_postgres());
+    check_int(count_of(&w, "default", COUNT_COMPLETED), (int64_t)count);
+    check_slice(look(&w, ids[count - 1]).run.result, result);
+    pile_free(&pile);
+    world_close(&w);
+}
