@@ -564,8 +564,8 @@ TEST(a_store_is_clean_while_others_write)
     world_init(&w);
     world_open(&w);
     struct store *reader = open_reader(&w);
-    check_int(pthread_create(&thread, NULL, keep_busy, &busy), 0);
     int64_t now = w.wall;
+    check_int(pthread_create(&thread, NULL, keep_busy, &busy), 0);
     for (int i = 0; i < 60; i++)
         check_ok(check_store(reader, now, stay_silent, NULL, &report));
     atomic_store(&busy.stop, true);
