@@ -5,7 +5,8 @@
 
 static int not_found(struct command *c, int64_t id)
 {
-    return error_set(&c->error, -HF_NOT_FOUND, NULL, "There is no job %lld.", (long long)id);
+    return error_set(&c->error, -HF_NOT_FOUND, NULL, "There is no job %lld.",
+                     (long long)id);
 }
 
 enum { CHAIN_MAX = 100000 }; /* a chain is finite; this only stops a loop in bad rows */
@@ -39,15 +40,17 @@ static struct job_row *tail_of(struct tx *tx, int64_t id, int *ret)
 static int refuse_cancel(struct tx *tx, struct command *c, const struct job *job)
 {
     int r = 0;
-    struct job_row *tail = job->retry_state == RETRY_RETRIED ? tail_of(tx, job->id, &r) : NULL;
+    struct job_row *tail =
+        job->retry_state == RETRY_RETRIED ? tail_of(tx, job->id, &r) : NULL;
     if (r < 0)
         return r;
     if (tail && job_state_live(tail->job.state))
-        return error_set(&c->error, -HF_CONFLICT, NULL,
-                         "Job %lld is %s and was retried as job %lld, which is %s; cancel that "
-                         "one.",
-                         (long long)job->id, job_state_name(job->state),
-                         (long long)tail->job.id, job_state_name(tail->job.state));
+        return error_set(
+            &c->error, -HF_CONFLICT, NULL,
+            "Job %lld is %s and was retried as job %lld, which is %s; cancel that "
+            "one.",
+            (long long)job->id, job_state_name(job->state), (long long)tail->job.id,
+            job_state_name(tail->job.state));
     return error_set(&c->error, -HF_CONFLICT, NULL,
                      "Job %lld is %s; only a job that waits or runs can be cancelled.",
                      (long long)job->id, job_state_name(job->state));
@@ -59,8 +62,8 @@ static void forgo_retry(struct tx *tx, struct job *job, struct slice reason)
     job->retry_state = RETRY_FINAL;
     job->retry_reason = REASON_OPERATOR;
     store_job_update(tx->store, job, JOB_FAILED);
-    tell(tx, job, "job.retry_resolved", "\"retry\":\"0\",\"final\":\"operator\",\"reason\":%s",
-         quoted(tx, reason));
+    tell(tx, job, "job.retry_resolved",
+         "\"retry\":\"0\",\"final\":\"operator\",\"reason\":%s", quoted(tx, reason));
 }
 
 int apply_cancel(struct tx *tx, struct command *c)
@@ -188,8 +191,9 @@ static int retry_terminal(struct tx *tx, struct command *c, struct job *job)
     job->retry_state = RETRY_RETRIED;
     job->retry_reason = REASON_NONE;
     store_job_update(tx->store, job, job->state);
-    tell(tx, job, "job.retried", "\"retry\":\"%lld\",\"by\":\"operator\",\"before\":\"%s\"",
-         (long long)id, before);
+    tell(tx, job, "job.retried",
+         "\"retry\":\"%lld\",\"by\":\"operator\",\"before\":\"%s\"", (long long)id,
+         before);
     c->retry.out_id = id;
     c->retry.out_made = true;
     return tx->store->failed;

@@ -15,7 +15,8 @@
 
 static int by_queue(const void *a, const void *b)
 {
-    int64_t x = ((const struct gate *)a)->queue_id, y = ((const struct gate *)b)->queue_id;
+    int64_t x = ((const struct gate *)a)->queue_id,
+            y = ((const struct gate *)b)->queue_id;
     return (x > y) - (x < y);
 }
 
@@ -126,8 +127,9 @@ struct taking {
 static int64_t stale_after(struct tx *tx, int64_t queue_id)
 {
     struct queue_entry *entry = store_queue_by_id(tx->store, queue_id);
-    return entry && entry->queue.stale_after_us >= 0 ? entry->queue.stale_after_us
-                                                     : tx->engine->settings.stale_after_us;
+    return entry && entry->queue.stale_after_us >= 0
+               ? entry->queue.stale_after_us
+               : tx->engine->settings.stale_after_us;
 }
 
 static void begin_run(struct taking *t, const struct job *job)
@@ -135,14 +137,14 @@ static void begin_run(struct taking *t, const struct job *job)
     struct tx *tx = t->tx;
     int64_t deadline = tx->now + job->max_execution_us;
     int64_t stale = tx->now + stale_after(tx, job->queue_id);
-    store_run_insert(tx->store, &(struct run){ .job_id = job->id,
-                                               .owner_id = t->owner_id,
-                                               .started_at = tx->now,
-                                               .deadline_at = deadline,
-                                               .attention_at = stale < deadline ? stale
-                                                                                : deadline,
-                                               .executor = t->executor,
-                                               .claim_id = t->claim_id });
+    store_run_insert(tx->store,
+                     &(struct run){ .job_id = job->id,
+                                    .owner_id = t->owner_id,
+                                    .started_at = tx->now,
+                                    .deadline_at = deadline,
+                                    .attention_at = stale < deadline ? stale : deadline,
+                                    .executor = t->executor,
+                                    .claim_id = t->claim_id });
     assert(t->count < t->limit);
     t->out[t->count++] = (struct started){ .job = *job,
                                            .started_at = tx->now,
@@ -203,8 +205,7 @@ static int64_t take_throttled(struct taking *t, struct claim claim, int64_t old_
 /* The two lanes take turns: half of each claim, and the odd one alternates. */
 static int64_t take_remote(struct taking *t, int64_t queue_id, int64_t wanted)
 {
-    struct dispatch_queue *queue =
-        dispatch_queue(&t->tx->engine->dispatch, queue_id, -1);
+    struct dispatch_queue *queue = dispatch_queue(&t->tx->engine->dispatch, queue_id, -1);
     if (!queue)
         return store_fail(t->tx->store, -HF_NOMEM);
     bool lanes = queue->remote_lane_recovered;
@@ -242,9 +243,10 @@ static int answer_with(struct command *c, struct taking *t)
     for (size_t i = 0; i < t->count; i++) {
         out[i] = t->out[i];
         struct job *job = &out[i].job;
-        struct slice *const texts[] = { &job->kind,     &job->unique_key,  &job->retry_delays,
-                                        &job->payload,  &job->metadata,    &job->external_id,
-                                        &job->concurrency_key, &job->cancel_reason };
+        struct slice *const texts[] = {
+            &job->kind,     &job->unique_key,  &job->retry_delays,    &job->payload,
+            &job->metadata, &job->external_id, &job->concurrency_key, &job->cancel_reason
+        };
         for (size_t k = 0; k < array_len(texts); k++)
             *texts[k] = arena_dup(&c->arena, *texts[k]);
     }
@@ -342,7 +344,8 @@ static int claim_queues(struct taking *t, struct command *c)
             entry = tx->store->queues[i];
         else if (store_queue(tx->store, c->claim.queues[i], false, &entry) < 0)
             continue;
-        int64_t wanted = room(gate_of(tx, entry->queue.id), (int64_t)(t->limit - t->count));
+        int64_t wanted =
+            room(gate_of(tx, entry->queue.id), (int64_t)(t->limit - t->count));
         int64_t taken = wanted > 0 ? take_remote(t, entry->queue.id, wanted) : 0;
         if (taken < 0)
             return (int)taken;
@@ -405,7 +408,8 @@ static int take_for_node(struct taking *t, struct dispatch_queue *queue)
         int64_t left = (int64_t)(t->limit - t->count);
         claim.lane = recovered ? LANE_RECOVERED : LANE_NORMAL;
         claim.limit = smaller(left, recovered ? share : left);
-        n = !recovered && dispatch_throttled(&engine->dispatch, t->tx->now) && claim.limit > 0
+        n = !recovered && dispatch_throttled(&engine->dispatch, t->tx->now) &&
+                    claim.limit > 0
                 ? take_throttled(t, claim, may.old)
                 : take(t, &claim);
         if (n < 0)
@@ -424,7 +428,9 @@ int claim_for_node(struct tx *tx)
     struct engine *engine = tx->engine;
     if (!node_may_claim(engine))
         return 0;
-    struct taking t = { .tx = tx, .owner_id = engine->owner_id, .executor = EXECUTOR_HANDLER };
+    struct taking t = { .tx = tx,
+                        .owner_id = engine->owner_id,
+                        .executor = EXECUTOR_HANDLER };
     for (size_t i = 0; i < tx->gate_count; i++) {
         struct dispatch_queue *queue =
             dispatch_queue(&engine->dispatch, tx->gates[i].queue_id, -1);

@@ -51,7 +51,7 @@ static int resolve(struct tx *tx, struct command *command, const struct new_job 
     int64_t run_at = in->delay_us > 0 ? tx->now + in->delay_us : in->run_at;
     if (run_at == 0)
         run_at = tx->now;
-    struct slice delays = in->retry_delays.p       ? in->retry_delays
+    struct slice delays = in->retry_delays.p   ? in->retry_delays
                           : q->retry_delays[0] ? slice_of(q->retry_delays)
                                                : slice_of(s->retry_delays);
     *job = (struct job){
@@ -75,8 +75,9 @@ static int resolve(struct tx *tx, struct command *command, const struct new_job 
         .attempt = 1,
         .max_retries = (int)first_of(in->max_retries, q->max_retries, s->max_retries),
         .on_crash = (int)first_of(in->on_crash, q->on_crash, ON_CRASH_RETRY),
-        .max_execution_us = first_of(in->max_execution_us, q->max_execution_us,
-                                     http ? s->http_max_execution_us : s->max_execution_us),
+        .max_execution_us =
+            first_of(in->max_execution_us, q->max_execution_us,
+                     http ? s->http_max_execution_us : s->max_execution_us),
     };
     if (http && job->max_execution_us > LIMIT_HTTP_DEADLINE_MS * US_PER_MS)
         job->max_execution_us = LIMIT_HTTP_DEADLINE_MS * US_PER_MS;
@@ -97,8 +98,8 @@ static bool owner_is_dead(struct tx *tx, const struct run *run)
 
 /* What to do about a live job that holds the key: 1 the new one may be made
  * (the old one is out of the way), 0 the old one is the answer, or a refusal. */
-static int settle_conflict(struct tx *tx, struct command *command, const struct new_job *in,
-                           struct job_row *old)
+static int settle_conflict(struct tx *tx, struct command *command,
+                           const struct new_job *in, struct job_row *old)
 {
     struct job *job = &old->job;
     /* A run that has ended decides about its job, not we: recovery will say so. */
@@ -213,12 +214,15 @@ static int answer_from_before(struct tx *tx, struct command *c, int64_t project_
         return store_fail(tx->store, r);
     if (r == 0 || expires <= tx->now)
         return 0;
-    if (!slice_equal(hash, (struct slice){ (const char *)c->enqueue.body_hash, SHA256_BYTES }))
-        return error_set(&c->error, -HF_MISMATCH, "Idempotency-Key",
-                         "This Idempotency-Key was used before with another body; use a new "
-                         "key for a new request.");
+    if (!slice_equal(hash,
+                     (struct slice){ (const char *)c->enqueue.body_hash, SHA256_BYTES }))
+        return error_set(
+            &c->error, -HF_MISMATCH, "Idempotency-Key",
+            "This Idempotency-Key was used before with another body; use a new "
+            "key for a new request.");
     for (size_t i = 0; i < c->enqueue.count; i++)
-        c->enqueue.out[i] = (struct enqueued){ .id = next_number(&ids), .deduplicated = true };
+        c->enqueue.out[i] =
+            (struct enqueued){ .id = next_number(&ids), .deduplicated = true };
     r = fill_states(tx, c->enqueue.out, c->enqueue.count);
     return r < 0 ? r : 1;
 }
@@ -232,8 +236,8 @@ static int remember_answer(struct tx *tx, const struct command *c, int64_t proje
         buf_printf(&ids, i ? ",%lld" : "%lld", (long long)c->enqueue.out[i].id);
     int r = buf_end(&ids, &text);
     if (r == 0) {
-        struct db_value drop[] = { db_int(project_id), db_text(c->enqueue.idempotency_key),
-                                   db_int(tx->now) };
+        struct db_value drop[] = { db_int(project_id),
+                                   db_text(c->enqueue.idempotency_key), db_int(tx->now) };
         struct db_value put[] = {
             db_int(project_id), db_text(c->enqueue.idempotency_key),
             db_blob((struct slice){ (const char *)c->enqueue.body_hash, SHA256_BYTES }),

@@ -62,18 +62,21 @@ static int refuse_late(struct tx *tx, struct command *c, const struct job_row *r
     keep_late(tx, job, c, owner_id);
     tx->engine->totals.late_results++;
     if (row->run.job_id != 0 && job_state_busy(job->state))
-        return error_set(&c->error, -HF_LATE, NULL,
-                         "Run %lld belongs to another owner; this report changes nothing.",
-                         (long long)job->id);
-    return error_set(&c->error, -HF_LATE, NULL,
-                     "Run %lld is no longer running: its job is %s. This report comes too late "
-                     "and changes nothing; it is kept as an event.",
-                     (long long)job->id, job_state_name(job->state));
+        return error_set(
+            &c->error, -HF_LATE, NULL,
+            "Run %lld belongs to another owner; this report changes nothing.",
+            (long long)job->id);
+    return error_set(
+        &c->error, -HF_LATE, NULL,
+        "Run %lld is no longer running: its job is %s. This report comes too late "
+        "and changes nothing; it is kept as an event.",
+        (long long)job->id, job_state_name(job->state));
 }
 
 static int not_found(struct command *c, int64_t id)
 {
-    return error_set(&c->error, -HF_NOT_FOUND, NULL, "There is no run %lld.", (long long)id);
+    return error_set(&c->error, -HF_NOT_FOUND, NULL, "There is no run %lld.",
+                     (long long)id);
 }
 
 /* ---- completions, by the set ---- */
@@ -100,8 +103,7 @@ static void accept_completion(struct tx *tx, const struct completion *done)
     hint_queue(tx->engine, done->queue_id);
     tx->engine->totals.completions++;
     if (tx->engine->settings.event_level == EVENTS_EVERY)
-        tell(tx,
-             &(struct job){ .id = done->job_id, .queue_id = done->queue_id },
+        tell(tx, &(struct job){ .id = done->job_id, .queue_id = done->queue_id },
              "job.run.completed", "\"late\":false");
 }
 
@@ -224,9 +226,10 @@ int apply_progress(struct tx *tx, struct command *c)
     struct run *run = &row->run;
     if (!job_state_busy(row->job.state) || run->finished_at != 0 ||
         run->owner_id != owner_id)
-        return error_set(&c->error, -HF_LATE, NULL,
-                         "Run %lld is no longer yours: its job is %s. Stop working on it.",
-                         (long long)row->job.id, job_state_name(row->job.state));
+        return error_set(
+            &c->error, -HF_LATE, NULL,
+            "Run %lld is no longer yours: its job is %s. Stop working on it.",
+            (long long)row->job.id, job_state_name(row->job.state));
     if (c->progress.percent >= 0)
         run->percent = c->progress.percent;
     if (c->progress.text.p)

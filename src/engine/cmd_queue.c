@@ -37,9 +37,10 @@ static int set_one(struct command *c, struct queue *q, const struct queue_settin
     if (s->asked == INT64_MIN)
         return 0;
     if (is_fixed(q, s->name) && !c->queue.fix && value != *s->to)
-        return error_set(&c->error, -HF_CONFLICT, s->field,
-                         "%s of queue %s is set in the configuration file; change it there.",
-                         s->field, q->name);
+        return error_set(
+            &c->error, -HF_CONFLICT, s->field,
+            "%s of queue %s is set in the configuration file; change it there.", s->field,
+            q->name);
     if (s->asked != -1 && (value < s->least * s->unit || value > s->most * s->unit))
         return error_set(&c->error, -HF_INVALID, s->field,
                          "%s is %lld; it must be between %lld and %lld.", s->field,
@@ -56,9 +57,10 @@ static int check_crash_word(struct command *c)
     int64_t word = c->queue.on_crash;
     if (word == INT64_MIN || (word >= -1 && word <= ON_CRASH_FAIL))
         return 0;
-    return error_set(&c->error, -HF_INVALID, "onCrash",
-                     "onCrash is none of its words (number %lld); it must be retry or fail.",
-                     (long long)word);
+    return error_set(
+        &c->error, -HF_INVALID, "onCrash",
+        "onCrash is none of its words (number %lld); it must be retry or fail.",
+        (long long)word);
 }
 
 static int set_delays(struct command *c, struct queue *q)
@@ -68,10 +70,11 @@ static int set_delays(struct command *c, struct queue *q)
         return 0;
     if (is_fixed(q, "retry_delays_seconds") && !c->queue.fix &&
         !slice_equal(delays, slice_of(q->retry_delays)))
-        return error_set(&c->error, -HF_CONFLICT, "retryDelaysSeconds",
-                         "retryDelaysSeconds of queue %s is set in the configuration file; "
-                         "change it there.",
-                         q->name);
+        return error_set(
+            &c->error, -HF_CONFLICT, "retryDelaysSeconds",
+            "retryDelaysSeconds of queue %s is set in the configuration file; "
+            "change it there.",
+            q->name);
     int r = delays.n ? retry_policy_check(delays, &c->error) : 0;
     if (r < 0 || delays.n >= sizeof(q->retry_delays))
         return r < 0 ? r

@@ -42,21 +42,21 @@ enum on_conflict { CONFLICT_RETURN, CONFLICT_REJECT, CONFLICT_REPLACE };
 
 /* A job as it is asked for.  -1 or absent: the queue's or the global default. */
 struct new_job {
-    struct slice kind;          /* required */
-    struct slice project;       /* absent: "default" */
-    struct slice queue;         /* absent: "default" */
-    struct slice payload;       /* JSON; absent: null */
-    struct slice metadata;      /* JSON object of strings */
+    struct slice kind;     /* required */
+    struct slice project;  /* absent: "default" */
+    struct slice queue;    /* absent: "default" */
+    struct slice payload;  /* JSON; absent: null */
+    struct slice metadata; /* JSON object of strings */
     struct slice unique_key, external_id, concurrency_key;
-    struct slice retry_delays;  /* policy text, see retry.h */
-    int64_t run_at;             /* 0: now */
-    int64_t delay_us;           /* instead of run_at; 0: none */
-    int64_t expires_at;         /* 0: never */
-    int64_t max_execution_us;   /* -1 */
+    struct slice retry_delays; /* policy text, see retry.h */
+    int64_t run_at;            /* 0: now */
+    int64_t delay_us;          /* instead of run_at; 0: none */
+    int64_t expires_at;        /* 0: never */
+    int64_t max_execution_us;  /* -1 */
     int64_t schedule_id;
-    int priority;               /* 0: default */
-    int max_retries;            /* -1 */
-    int on_crash;               /* -1 */
+    int priority;    /* 0: default */
+    int max_retries; /* -1 */
+    int on_crash;    /* -1 */
     enum on_conflict on_conflict;
 };
 
@@ -123,8 +123,8 @@ struct command {
         struct {
             int64_t job_id, owner_id;
             struct slice session, text;
-            int percent;            /* -1: unchanged */
-            bool out_cancelled;     /* the worker is asked to stop */
+            int percent;        /* -1: unchanged */
+            bool out_cancelled; /* the worker is asked to stop */
         } progress;
         struct {
             int64_t job_id;
@@ -159,15 +159,15 @@ struct command {
             int64_t pid;
             const int64_t *runs; /* what it is working on; NULL: not told */
             size_t run_count;
-            int out_command;      /* 0 run, 1 quiet, 2 stop */
-            int64_t *out_cancel;  /* runs it should stop */
+            int out_command;     /* 0 run, 1 quiet, 2 stop */
+            int64_t *out_cancel; /* runs it should stop */
             size_t out_cancel_count;
         } beat;
         struct {
             struct slice queue, holder;
             int64_t ttl_us, wait_us;
             int64_t job_id;
-            bool direct; /* held by this process: ends with it */
+            bool direct;            /* held by this process: ends with it */
             struct reservation out; /* holder and reason absent */
         } reserve;
         struct {

@@ -90,7 +90,8 @@ static void stop_own_runs(struct engine *engine)
         if (!engine->runs[i].stop_told) {
             engine->runs[i].stop_told = true;
             if (engine->hooks.stop_run)
-                engine->hooks.stop_run(engine->hooks.arg, engine->runs[i].job_id, ERROR_CRASH);
+                engine->hooks.stop_run(engine->hooks.arg, engine->runs[i].job_id,
+                                       ERROR_CRASH);
         }
 }
 
@@ -152,7 +153,8 @@ int64_t expire_some(struct tx *tx)
     for (size_t i = 0; i < count && r == 0; i++) {
         if (transition(rows[i].job.state, ON_EXPIRE).next == 0)
             continue;
-        cancel_waiting(tx, &rows[i].job, SLICE("It was not started before its expiresAt."),
+        cancel_waiting(tx, &rows[i].job,
+                       SLICE("It was not started before its expiresAt."),
                        "job.cancelled");
         r = tx->store->failed;
     }
@@ -189,13 +191,14 @@ static int do_due(struct engine *engine, int64_t now)
 /* Recovered retries that are waiting: their lane is looked at from now on. */
 static int refresh_lanes(struct tx *tx, int64_t queue_id)
 {
-    for (int class = CLASS_REMOTE; class <= CLASS_NODE; class++) {
+    for (int class = CLASS_REMOTE; class <= CLASS_NODE; class ++) {
         int64_t waiting = 0;
         int r = store_int(tx->store, SQL_LANE_PROBE,
                           (struct db_value[]){ db_int(queue_id), db_int(class),
                                                db_int(LANE_RECOVERED) },
                           0, &waiting);
-        struct dispatch_queue *queue = dispatch_queue(&tx->engine->dispatch, queue_id, -1);
+        struct dispatch_queue *queue =
+            dispatch_queue(&tx->engine->dispatch, queue_id, -1);
         if (r < 0 || !queue)
             return r;
         if (class == CLASS_NODE)
@@ -219,7 +222,8 @@ static int64_t look_around(struct tx *tx, void *arg)
     if (r == 0)
         r = store_int(tx->store, SQL_JOB_NEXT_DUE, NULL, INT64_MAX, &engine->next_due);
     if (r == 0)
-        r = store_int(tx->store, SQL_JOB_NEXT_EXPIRY, NULL, INT64_MAX, &engine->next_expiry);
+        r = store_int(tx->store, SQL_JOB_NEXT_EXPIRY, NULL, INT64_MAX,
+                      &engine->next_expiry);
     int64_t holds = 0;
     if (r == 0)
         r = store_int(tx->store, SQL_RESERVATION_COUNT, NULL, 0, &holds);
@@ -281,10 +285,11 @@ static int64_t forget_keys(struct tx *tx, void *arg)
     int64_t n = db_run(tx->store->db, SQL_IDEMPOTENCY_PRUNE,
                        (struct db_value[]){ db_int(tx->now), db_int(DUE_JOBS) }, 1);
     if (n >= 0)
-        n = db_run(tx->store->db, SQL_OWNER_PRUNE,
-                   (struct db_value[]){ db_int(tx->now - RESOLVED_OWNER_DAYS * US_PER_DAY),
-                                        db_int(DUE_JOBS) },
-                   1);
+        n = db_run(
+            tx->store->db, SQL_OWNER_PRUNE,
+            (struct db_value[]){ db_int(tx->now - RESOLVED_OWNER_DAYS * US_PER_DAY),
+                                 db_int(DUE_JOBS) },
+            1);
     return n < 0 ? store_fail(tx->store, (int)n) : n;
 }
 
@@ -312,8 +317,9 @@ static int64_t earliest(const struct engine *engine, int64_t now, bool failed)
         return now + RETRY_LATER_US;
     if (engine->recovery || engine->reclass.under_way)
         return now;
-    const int64_t times[] = { engine->next_due,   engine->next_expiry, engine->next_poll,
-                              engine->next_beat,  engine->next_sweep,  engine->next_prune,
+    const int64_t times[] = { engine->next_due,     engine->next_expiry,
+                              engine->next_poll,    engine->next_beat,
+                              engine->next_sweep,   engine->next_prune,
                               engine->next_dispatch };
     int64_t next = INT64_MAX;
     for (size_t i = 0; i < array_len(times); i++)

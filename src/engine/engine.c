@@ -30,8 +30,8 @@ int64_t engine_now(struct engine *engine)
 int64_t slots_of(struct engine *engine, int64_t queue_id)
 {
     struct queue_entry *entry = store_queue_by_id(engine->store, queue_id);
-    int64_t slots = entry && entry->queue.slots >= 0 ? entry->queue.slots
-                                                     : engine->settings.slots;
+    int64_t slots =
+        entry && entry->queue.slots >= 0 ? entry->queue.slots : engine->settings.slots;
     int64_t most = (int64_t)engine->capacity;
     return most > 0 && slots > most ? most : slots;
 }
@@ -125,7 +125,8 @@ int engine_reborn(struct engine *engine)
         struct local_run *run = &engine->runs[i];
         if (engine->hooks.stop_run)
             engine->hooks.stop_run(engine->hooks.arg, run->job_id, ERROR_CRASH);
-        struct dispatch_queue *queue = dispatch_queue(&engine->dispatch, run->queue_id, -1);
+        struct dispatch_queue *queue =
+            dispatch_queue(&engine->dispatch, run->queue_id, -1);
         if (queue)
             dispatch_ended(queue, run->lane == LANE_RECOVERED);
     }
@@ -199,7 +200,8 @@ static int open_store(struct engine *engine, const struct engine_options *option
         return r;
     return store_open(
         &(struct store_options){ .url = options->url,
-                                 .role = options->producer ? STORE_PRODUCER : STORE_SCHEDULER,
+                                 .role =
+                                     options->producer ? STORE_PRODUCER : STORE_SCHEDULER,
                                  .busy_ms = options->busy_ms ? options->busy_ms : BUSY_MS,
                                  .vfs = options->vfs },
         error, &engine->store);
@@ -278,13 +280,15 @@ static int64_t hand_over(struct tx *tx, void *arg)
         struct job_row *row = tx_job(tx, engine->runs[i].job_id, &r);
         if (!row && r != -HF_NOT_FOUND)
             return r;
-        if (!row || !job_state_busy(row->job.state) || row->run.owner_id != engine->owner_id)
+        if (!row || !job_state_busy(row->job.state) ||
+            row->run.owner_id != engine->owner_id)
             continue;
         struct ending ending = {
             .event = ON_INTERRUPT,
             .error = { .type = ERROR_INTERRUPTED,
-                       .message = SLICE("The service was shut down while the job was running; "
-                                        "it is tried again at once.") }
+                       .message =
+                           SLICE("The service was shut down while the job was running; "
+                                 "it is tried again at once.") }
         };
         finish_job(tx, row, &ending);
     }

@@ -24,10 +24,10 @@
 
 #include "base/clock.h"
 #include "base/host.h"
+#include "base/lockfile.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "engine/command.h"
-#include "base/lockfile.h"
 #include "engine/dispatch.h"
 #include "engine/retry.h"
 #include "engine/settings.h"
@@ -53,19 +53,19 @@ struct engine_hooks {
 
 struct engine_options {
     const char *url;
-    const char *node_name;       /* NULL: host name and pid */
-    const char *state_dir;       /* may be NULL */
-    bool producer;               /* enqueue and look only */
+    const char *node_name;           /* NULL: host name and pid */
+    const char *state_dir;           /* may be NULL */
+    bool producer;                   /* enqueue and look only */
     const struct settings *settings; /* NULL: defaults */
-    const struct clock *clock;   /* NULL: the machine's */
-    struct log *log;             /* may be NULL */
-    uint64_t seed;               /* 0: from the system */
-    const struct host *host;     /* NULL: ask the system; tests pretend */
-    const char *const *kinds;    /* that this node executes */
+    const struct clock *clock;       /* NULL: the machine's */
+    struct log *log;                 /* may be NULL */
+    uint64_t seed;                   /* 0: from the system */
+    const struct host *host;         /* NULL: ask the system; tests pretend */
+    const char *const *kinds;        /* that this node executes */
     size_t kind_count;
     struct engine_hooks hooks;
-    const char *vfs;             /* SQLite, for tests */
-    int busy_ms;                 /* SQLite: 0 for the default */
+    const char *vfs; /* SQLite, for tests */
+    int busy_ms;     /* SQLite: 0 for the default */
 };
 
 /* A run that this node executes, in memory. */
@@ -86,50 +86,50 @@ struct engine {
     struct host host;
     struct engine_hooks hooks;
     bool producer;
-    char name[200];        /* of the node */
-    char *state_dir;       /* or NULL */
-    int64_t owner_id;      /* this node's; 0 for a producer on SQLite */
-    int64_t pile;          /* number of the last one */
-    int64_t now_last;      /* time never goes back for us */
-    int64_t now_mono;      /* monotonic, at that moment */
-    struct {               /* on PostgreSQL, whose clock decides about leases: its */
+    char name[200];         /* of the node */
+    char *state_dir;        /* or NULL */
+    int64_t owner_id;       /* this node's; 0 for a producer on SQLite */
+    int64_t pile;           /* number of the last one */
+    int64_t now_last;       /* time never goes back for us */
+    int64_t now_mono;       /* monotonic, at that moment */
+    struct {                /* on PostgreSQL, whose clock decides about leases: its */
         int64_t time, mono; /* time at that moment of our monotonic clock; 0: not asked */
     } database;
     int broken;            /* -HF_IO...: not trusted until reopened; 0 */
     struct lockfile *lock; /* SQLite scheduler: proof that we are alone */
 
     /* start */
-    int64_t started_at;    /* positions before it are old work */
-    int64_t registered_at; /* who ended later died while we were there */
-    bool ready;            /* recovery is through: workers may start */
+    int64_t started_at;        /* positions before it are old work */
+    int64_t registered_at;     /* who ended later died while we were there */
+    bool ready;                /* recovery is through: workers may start */
     struct recovery *recovery; /* under way, or NULL */
 
     /* dispatch */
     struct dispatch dispatch;
-    char **kinds;          /* that this node executes */
+    char **kinds; /* that this node executes */
     size_t kind_count;
-    size_t capacity;       /* how many runs this node's executors take at once */
+    size_t capacity; /* how many runs this node's executors take at once */
     struct local_run *runs;
     size_t run_count, run_capacity;
 
     /* times at which duties are due, wall microseconds */
-    int64_t next_due;      /* earliest scheduled job known; INT64_MAX: none */
+    int64_t next_due; /* earliest scheduled job known; INT64_MAX: none */
     int64_t next_expiry;
     int64_t next_poll, next_beat, next_sweep, next_prune;
     int64_t next_dispatch; /* the gentle start lets go of more */
     int64_t prune_after;   /* cursor of retention */
     struct reclass {       /* cursor through the ready index, see kinds.c */
         bool under_way;
-        size_t queue;      /* index among the known queues; then the scheduled jobs */
+        size_t queue; /* index among the known queues; then the scheduled jobs */
         int class, lane, priority;
         int64_t position, id;
     } reclass;
-    int64_t lease_until;   /* ours, PostgreSQL */
-    int64_t takeover_after; /* dead owners up to this one have rows that cannot be
+    int64_t lease_until;          /* ours, PostgreSQL */
+    int64_t takeover_after;       /* dead owners up to this one have rows that cannot be
                                resolved: the sweep tries them again */
-    int64_t judge_from;    /* no remote lease or deadline is judged before */
+    int64_t judge_from;           /* no remote lease or deadline is judged before */
     int64_t tick_wall, tick_mono; /* of the last tick: jumps and suspends */
-    bool holds;            /* some reservation is open */
+    bool holds;                   /* some reservation is open */
 
     /* What the open transaction has decided for this process; it becomes true,
      * and the hooks are told, with the commit (pile.c). */
@@ -139,7 +139,7 @@ struct engine {
     struct note {
         int64_t job_id;
         int type; /* NOTE_ENDED, or the error type of a stop */
-    } *notes;
+    } * notes;
     size_t note_count, note_capacity;
 
     /* for people and metrics */
@@ -180,14 +180,14 @@ struct tx {
     struct engine *engine;
     struct store *store;
     int64_t now;
-    int64_t recovery_id;      /* 0, or what is done here belongs to it */
-    struct job_row *rows;     /* loaded for the pile, sorted by id */
+    int64_t recovery_id;  /* 0, or what is done here belongs to it */
+    struct job_row *rows; /* loaded for the pile, sorted by id */
     size_t row_count;
     struct session_owner *sessions; /* of the pile's remote workers, sorted by name */
     size_t session_count;
-    bool alone;               /* one command behind a savepoint (second pass) */
-    bool undo;                /* it was refused half way: leave nothing of it */
-    struct gate *gates;       /* of the queues that may be claimed from */
+    bool alone;         /* one command behind a savepoint (second pass) */
+    bool undo;          /* it was refused half way: leave nothing of it */
+    struct gate *gates; /* of the queues that may be claimed from */
     size_t gate_count;
 };
 
@@ -255,12 +255,12 @@ struct ending {
     struct job_error error;
     int64_t retry_after_us;
     bool crash_counts;
-    bool superseded;        /* final, superseded, whatever the policy */
-    bool source_taken;      /* the same instead of a retry: another job has its key */
-    const char *verdict;    /* for the recovery's report; NULL: none */
-    int64_t ran_us;         /* how long it ran, where that is not until now; 0 */
-    int64_t retry_id;       /* out: 0 if none */
-    int reason;             /* out */
+    bool superseded;     /* final, superseded, whatever the policy */
+    bool source_taken;   /* the same instead of a retry: another job has its key */
+    const char *verdict; /* for the recovery's report; NULL: none */
+    int64_t ran_us;      /* how long it ran, where that is not until now; 0 */
+    int64_t retry_id;    /* out: 0 if none */
+    int reason;          /* out */
 };
 void finish_job(struct tx *tx, struct job_row *row, struct ending *ending);
 

@@ -101,9 +101,8 @@ static void decide_retry(struct tx *tx, struct job *job, bool was_cancelling,
                  .error_type = ending->error.type,
                  .was_cancelling = was_cancelling,
                  .crash_counts = ending->crash_counts,
-                 .recovery_fails =
-                     tx->recovery_id != 0 &&
-                     tx->engine->settings.recovery_action == RECOVERY_FAIL,
+                 .recovery_fails = tx->recovery_id != 0 &&
+                                   tx->engine->settings.recovery_action == RECOVERY_FAIL,
                  .crash_limit = tx->engine->settings.crash_limit,
                  .retry_after_us = ending->retry_after_us,
                  .rng = &tx->engine->rng });
@@ -113,8 +112,9 @@ static void decide_retry(struct tx *tx, struct job *job, bool was_cancelling,
     job->retry_reason = how.retry ? REASON_NONE : how.reason;
     ending->reason = job->retry_reason;
     ending->retry_id =
-        how.retry ? make_retry(tx, job, &how, tx->recovery_id ? LANE_RECOVERED : LANE_NORMAL)
-                  : 0;
+        how.retry
+            ? make_retry(tx, job, &how, tx->recovery_id ? LANE_RECOVERED : LANE_NORMAL)
+            : 0;
 }
 
 /* ---- endings ---- */
@@ -143,14 +143,15 @@ static void tell_failed(struct tx *tx, const struct job_row *row, const struct e
 {
     const struct job_error *error = &row->run.error;
     int64_t ran = e->ran_us > 0 ? e->ran_us : tx->now - row->run.started_at;
-    tell(tx, &row->job, "job.run.failed",
-         "\"kind\":%s,\"attempt\":%d,\"errorType\":\"%s\",\"errorClass\":%s,\"message\":%s,"
-         "\"verdict\":%s%s%s,\"ranForMs\":%lld,\"retry\":\"%lld\",\"final\":\"%s\"",
-         quoted(tx, row->job.kind), row->job.attempt, error_type_name(error->type),
-         quoted(tx, error->class), quoted(tx, error->message), e->verdict ? "\"" : "",
-         e->verdict ? e->verdict : "null", e->verdict ? "\"" : "",
-         (long long)(ran > 0 ? ran / US_PER_MS : 0), (long long)e->retry_id,
-         retry_reason_name(e->reason));
+    tell(
+        tx, &row->job, "job.run.failed",
+        "\"kind\":%s,\"attempt\":%d,\"errorType\":\"%s\",\"errorClass\":%s,\"message\":%s,"
+        "\"verdict\":%s%s%s,\"ranForMs\":%lld,\"retry\":\"%lld\",\"final\":\"%s\"",
+        quoted(tx, row->job.kind), row->job.attempt, error_type_name(error->type),
+        quoted(tx, error->class), quoted(tx, error->message), e->verdict ? "\"" : "",
+        e->verdict ? e->verdict : "null", e->verdict ? "\"" : "",
+        (long long)(ran > 0 ? ran / US_PER_MS : 0), (long long)e->retry_id,
+        retry_reason_name(e->reason));
 }
 
 static void end_cancelled(struct tx *tx, struct job_row *row, const struct ending *ending)

@@ -139,9 +139,10 @@ static int64_t chunk(struct tx *tx, void *arg)
         left -= n;
     }
     if (left > 0) {
-        n = look(tx, at, SQL_RECLASS_SCHEDULED,
-                 (struct db_value[]){ db_int(at->position), db_int(at->id), db_int(left) },
-                 (size_t)left);
+        n = look(
+            tx, at, SQL_RECLASS_SCHEDULED,
+            (struct db_value[]){ db_int(at->position), db_int(at->id), db_int(left) },
+            (size_t)left);
         if (n >= 0 && n < left) {
             at->under_way = false;
             n = store_meta_set(tx->store, RECLASS_NOTE, SLICE("done"));

@@ -173,14 +173,16 @@ void notes_undo(struct engine *engine, struct notes_mark mark)
         struct local_run *run = local_run_find(engine, engine->notes[i].job_id);
         if (!run || engine->notes[i].type != NOTE_ENDED)
             continue;
-        struct dispatch_queue *queue = dispatch_queue(&engine->dispatch, run->queue_id, -1);
+        struct dispatch_queue *queue =
+            dispatch_queue(&engine->dispatch, run->queue_id, -1);
         assert(queue); /* it was there when the end was noted */
         queue->busy++;
         queue->busy_recovered += run->lane == LANE_RECOVERED;
     }
     for (size_t i = mark.fresh; i < engine->fresh_count; i++) {
         const struct job *job = &engine->fresh[i].job;
-        struct dispatch_queue *queue = dispatch_queue(&engine->dispatch, job->queue_id, -1);
+        struct dispatch_queue *queue =
+            dispatch_queue(&engine->dispatch, job->queue_id, -1);
         assert(queue);
         dispatch_ended(queue, job->lane == LANE_RECOVERED);
         if (is_old(engine, job) && queue->old_started > 0)

@@ -22,18 +22,12 @@
 
 /* Completions and claims are not here: they are applied by the set. */
 static int (*const ops[OPS])(struct tx *tx, struct command *command) = {
-    [OP_ENQUEUE] = apply_enqueue,
-    [OP_FAIL] = apply_fail,
-    [OP_PROGRESS] = apply_progress,
-    [OP_CANCEL] = apply_cancel,
-    [OP_CHANGE] = apply_change,
-    [OP_RETRY] = apply_retry,
-    [OP_QUEUE] = apply_queue,
-    [OP_PROJECT] = apply_project,
-    [OP_BEAT] = apply_beat,
-    [OP_RESERVE] = apply_reserve,
-    [OP_RELEASE] = apply_release,
-    [OP_RENEW] = apply_renew,
+    [OP_ENQUEUE] = apply_enqueue,   [OP_FAIL] = apply_fail,
+    [OP_PROGRESS] = apply_progress, [OP_CANCEL] = apply_cancel,
+    [OP_CHANGE] = apply_change,     [OP_RETRY] = apply_retry,
+    [OP_QUEUE] = apply_queue,       [OP_PROJECT] = apply_project,
+    [OP_BEAT] = apply_beat,         [OP_RESERVE] = apply_reserve,
+    [OP_RELEASE] = apply_release,   [OP_RENEW] = apply_renew,
 };
 
 /* ---- the rows of a pile ---- */
@@ -191,9 +185,9 @@ static int sign(struct engine *engine)
     if (engine->owner_id == 0 || db_engine(engine->store->db) == DB_SQLITE)
         return 0;
     int64_t id = 0;
-    int r = store_int(engine->store, SQL_OWNER_PILE,
-                      (struct db_value[]){ db_int(engine->owner_id), db_int(engine->pile) }, 0,
-                      &id);
+    int r = store_int(
+        engine->store, SQL_OWNER_PILE,
+        (struct db_value[]){ db_int(engine->owner_id), db_int(engine->pile) }, 0, &id);
     if (r < 0)
         return r;
     return id ? 0 : store_fail(engine->store, -HF_LATE);
@@ -264,9 +258,9 @@ static int run_alone(struct tx *tx, struct command **command)
         return 0;
     if (r == -HF_UNAVAILABLE || r == -HF_IO || r == -HF_LATE)
         return r;
-    (*command)->result = error_set(&(*command)->error, r, NULL,
-                                   "The store refused this command: %s.",
-                                   db_error(tx->store->db));
+    (*command)->result =
+        error_set(&(*command)->error, r, NULL, "The store refused this command: %s.",
+                  db_error(tx->store->db));
     notes_undo(tx->engine, mark);
     return store_savepoint_undo(tx->store);
 }
@@ -362,22 +356,25 @@ static int apply_with_patience(struct engine *engine, struct command **commands,
 
 /* ---- answers ---- */
 
-static void fail_all(struct engine *engine, struct command **commands, size_t count, int r)
+static void fail_all(struct engine *engine, struct command **commands, size_t count,
+                     int r)
 {
     for (size_t i = 0; i < count; i++) {
         struct command *c = commands[i];
         c->error = (struct error){ 0 };
         c->result =
             r == -HF_UNKNOWN
-                ? error_set(&c->error, r, NULL,
-                            "The connection was lost during COMMIT: it is not known whether "
-                            "this %s was done. Look before you repeat it.",
-                            op_name(c->op))
+                ? error_set(
+                      &c->error, r, NULL,
+                      "The connection was lost during COMMIT: it is not known whether "
+                      "this %s was done. Look before you repeat it.",
+                      op_name(c->op))
                 : error_set(&c->error, r, NULL,
                             "The store cannot take this %s now: %s. Nothing was changed.",
                             op_name(c->op),
-                            engine->broken ? "its disk failed, and it must be opened again"
-                                           : db_error(engine->store->db));
+                            engine->broken
+                                ? "its disk failed, and it must be opened again"
+                                : db_error(engine->store->db));
     }
 }
 

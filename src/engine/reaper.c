@@ -186,10 +186,11 @@ static bool may_judge(struct engine *engine, const struct owner *owner, int64_t 
 /* A takeover that somebody began and did not finish, or that is ours to begin. */
 static int64_t find_unresolved(struct tx *tx, void *arg)
 {
-    int64_t since = tx->engine->settings.recovery_on_startup ? 0 : tx->engine->registered_at;
-    return store_int(tx->store, SQL_OWNER_UNRESOLVED,
-                     (struct db_value[]){ db_int(since), db_int(tx->engine->takeover_after) },
-                     0, arg);
+    int64_t since =
+        tx->engine->settings.recovery_on_startup ? 0 : tx->engine->registered_at;
+    return store_int(
+        tx->store, SQL_OWNER_UNRESOLVED,
+        (struct db_value[]){ db_int(since), db_int(tx->engine->takeover_after) }, 0, arg);
 }
 
 static int take_over(struct engine *engine)

@@ -36,19 +36,22 @@ static struct slice message_for(struct tx *tx, const struct recovery *rec,
     if (rec->type == RECOVERY_SWEEP)
         return SLICE("Worker crashed or timed out (no response after threshold)");
     if (owner && owner->known && owner->owner.type == OWNER_REMOTE)
-        return printed(tx,
-                       "Job interrupted: its worker %.*s stopped responding (crash recovery); "
-                       "it had been running for %s when it was last heard of.",
-                       (int)utf8_fit(owner->owner.name, 100), owner->owner.name.p, duration);
+        return printed(
+            tx,
+            "Job interrupted: its worker %.*s stopped responding (crash recovery); "
+            "it had been running for %s when it was last heard of.",
+            (int)utf8_fit(owner->owner.name, 100), owner->owner.name.p, duration);
     if (rec->type == RECOVERY_TAKEOVER && owner && owner->known)
-        return printed(tx,
-                       "Job interrupted by the death of node %.*s (crash recovery): it had "
-                       "been running for %s when that node was last heard of.",
-                       (int)utf8_fit(owner->owner.name, 100), owner->owner.name.p, duration);
-    return printed(tx,
-                   "Job interrupted by service restart (crash recovery): it had been running "
-                   "for %s when the previous instance stopped.",
-                   duration);
+        return printed(
+            tx,
+            "Job interrupted by the death of node %.*s (crash recovery): it had "
+            "been running for %s when that node was last heard of.",
+            (int)utf8_fit(owner->owner.name, 100), owner->owner.name.p, duration);
+    return printed(
+        tx,
+        "Job interrupted by service restart (crash recovery): it had been running "
+        "for %s when the previous instance stopped.",
+        duration);
 }
 
 static const char *reason_of(const struct recovery *rec)
@@ -155,7 +158,8 @@ static void note_item(struct recovery *rec, const struct job_row *row,
                       struct recovery_item *item)
 {
     assert(rec->item_count < RECOVERY_CHUNK_JOBS);
-    snprintf(item->kind, sizeof(item->kind), "%.*s", (int)row->job.kind.n, row->job.kind.p);
+    snprintf(item->kind, sizeof(item->kind), "%.*s", (int)row->job.kind.n,
+             row->job.kind.p);
     rec->items[rec->item_count++] = *item;
 }
 
@@ -167,8 +171,8 @@ static int resolve_row(struct tx *tx, struct recovery *rec, struct bench *bench,
     if (!job_state_busy(row->job.state))
         return 0; /* somebody was quicker */
     if (row->run.job_id != 0) {
-        owner = judge(tx->store, &engine->host, engine->owner_id, &tx->store->arena, bench,
-                      row->run.owner_id);
+        owner = judge(tx->store, &engine->host, engine->owner_id, &tx->store->arena,
+                      bench, row->run.owner_id);
         if (!owner)
             return tx->store->failed ? tx->store->failed : -HF_NOMEM;
     }
@@ -291,7 +295,8 @@ static int64_t holds_chunk(struct tx *tx, void *arg)
         int old_state = v->state;
         v->state = RESERVATION_EXPIRED;
         v->ended_at = tx->now;
-        v->reason = SLICE("Its holder, a direct call, died with the node that served it.");
+        v->reason =
+            SLICE("Its holder, a direct call, died with the node that served it.");
         r = have_id(tx, rec);
         if (r == 0)
             r = store_reservation_update(store, v, old_state);
@@ -321,7 +326,8 @@ int recovery_begin(struct engine *engine, enum recovery_type type, int64_t dead_
     rec->dead_owner = dead_owner;
     rec->started_at = engine_now(engine);
     rec->limit = RECOVERY_CHUNK_JOBS;
-    rec->older_than_us = type == RECOVERY_SWEEP ? engine->settings.zombie_threshold_us : 0;
+    rec->older_than_us =
+        type == RECOVERY_SWEEP ? engine->settings.zombie_threshold_us : 0;
     rec->only_adopt = type == RECOVERY_START && !engine->settings.recovery_on_startup;
     rec->phase = rec->only_adopt || type == RECOVERY_SWEEP ? PHASE_BUSY : PHASE_HOLDS;
     engine->recovery = rec;
@@ -339,7 +345,8 @@ void recovery_free(struct recovery *rec)
 static void next_phase(struct recovery *rec)
 {
     rec->phase++;
-    if (rec->phase == PHASE_PENDING && (rec->only_adopt || rec->type == RECOVERY_TAKEOVER))
+    if (rec->phase == PHASE_PENDING &&
+        (rec->only_adopt || rec->type == RECOVERY_TAKEOVER))
         rec->phase++;
     rec->after_queue = rec->after_id = 0;
     rec->limit = RECOVERY_CHUNK_JOBS;
@@ -398,9 +405,10 @@ int recovery_step(struct engine *engine)
     if (rec->phase == PHASE_REPORT)
         return finish(engine, rec);
 
-    static int64_t (*const chunks[])(struct tx *, void *) = {
-        [PHASE_HOLDS] = holds_chunk, [PHASE_BUSY] = busy_chunk, [PHASE_PENDING] = pending_chunk
-    };
+    static int64_t (*const chunks[])(struct tx *,
+                                     void *) = { [PHASE_HOLDS] = holds_chunk,
+                                                 [PHASE_BUSY] = busy_chunk,
+                                                 [PHASE_PENDING] = pending_chunk };
     int64_t queue = rec->after_queue, id = rec->after_id;
     bool had_id = rec->id != 0;
     rec->before = rec->counts;

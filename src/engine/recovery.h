@@ -28,7 +28,12 @@
 
 #include "engine/engine.h"
 
-enum recovery_type { RECOVERY_START = 1, RECOVERY_TAKEOVER, RECOVERY_SWEEP, RECOVERY_MANUAL };
+enum recovery_type {
+    RECOVERY_START = 1,
+    RECOVERY_TAKEOVER,
+    RECOVERY_SWEEP,
+    RECOVERY_MANUAL
+};
 
 enum verdict {
     VERDICT_LEFT = 0, /* its owner lives */
@@ -69,7 +74,7 @@ struct recovery {
     enum { PHASE_HOLDS, PHASE_BUSY, PHASE_PENDING, PHASE_REPORT, PHASE_DONE } phase;
     bool only_adopt; /* recovery_on_startup = false */
     int64_t after_queue, after_id;
-    size_t limit;      /* of a chunk; 1 while a bad row is being looked for */
+    size_t limit; /* of a chunk; 1 while a bad row is being looked for */
     size_t single_left;
     struct recovery_counts counts;
     struct recovery_tally queues[64], kinds[64];
@@ -95,7 +100,8 @@ void recovery_free(struct recovery *recovery);
  * be a reader. */
 must_check int recovery_dry_run(struct store *store, const struct settings *settings,
                                 const struct host *host, int64_t now,
-                                void (*on_item)(void *arg, const struct recovery_item *item),
+                                void (*on_item)(void *arg,
+                                                const struct recovery_item *item),
                                 void *arg, struct recovery_counts *ret);
 
 /* True if this owner is dead beyond doubt: its process is gone on this very

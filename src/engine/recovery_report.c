@@ -20,7 +20,8 @@ static void tally(struct recovery_tally *list, size_t *count, const char *name)
     else if (i == *count)
         (*count)++;
     if (list[i].count++ == 0)
-        snprintf(list[i].name, sizeof(list[i].name), "%s", i == TALLIES - 1 ? "(others)" : name);
+        snprintf(list[i].name, sizeof(list[i].name), "%s",
+                 i == TALLIES - 1 ? "(others)" : name);
 }
 
 static const char *queue_name(struct engine *engine, const struct recovery_item *item)
@@ -39,7 +40,8 @@ void recovery_log_items(struct engine *engine, struct recovery *rec)
         if (rec->logged++ >= LIMIT_RECOVERY_LOG_LINES)
             continue;
         log_event(engine->log, LEVEL_INFO, "job_recovered", log_int("job", item->job_id),
-                  log_text("kind", item->kind), log_text("verdict", verdict_name(item->verdict)),
+                  log_text("kind", item->kind),
+                  log_text("verdict", verdict_name(item->verdict)),
                   log_text("was", job_state_name(item->previous_state)),
                   log_text("ran", duration_text(item->ran_us, duration)),
                   log_int("retry", item->retry_id), log_int("recovery", rec->id));
@@ -54,8 +56,8 @@ void recovery_log_unresolved(struct engine *engine, int64_t recovery_id, int64_t
               log_text("detail", db_error(engine->store->db)));
 }
 
-static void add_tallies(struct buf *buf, const char *name, const struct recovery_tally *list,
-                        size_t count)
+static void add_tallies(struct buf *buf, const char *name,
+                        const struct recovery_tally *list, size_t count)
 {
     buf_printf(buf, ",\"%s\":{", name);
     for (size_t i = 0; i < count; i++) {
@@ -74,16 +76,17 @@ static void build(struct buf *buf, const struct recovery *rec, int64_t now)
                                          [RECOVERY_SWEEP] = "sweep",
                                          [RECOVERY_MANUAL] = "manual" };
     const struct recovery_counts *c = &rec->counts;
-    buf_printf(buf,
-               "{\"type\":\"%s\",\"runningFailed\":%lld,\"cancellingFailed\":%lld,"
-               "\"adopted\":%lld,\"outcomesTaken\":%lld,\"left\":%lld,\"retriesCreated\":%lld,"
-               "\"pendingResolved\":%lld,\"reservationsExpired\":%lld,\"unresolved\":%lld,"
-               "\"durationMs\":%lld",
-               types[rec->type], (long long)c->running_failed,
-               (long long)c->cancelling_failed, (long long)c->adopted, (long long)c->outcomes,
-               (long long)c->left, (long long)c->retries_created,
-               (long long)c->pending_resolved, (long long)c->reservations_expired,
-               (long long)c->unresolved, (long long)((now - rec->started_at) / US_PER_MS));
+    buf_printf(
+        buf,
+        "{\"type\":\"%s\",\"runningFailed\":%lld,\"cancellingFailed\":%lld,"
+        "\"adopted\":%lld,\"outcomesTaken\":%lld,\"left\":%lld,\"retriesCreated\":%lld,"
+        "\"pendingResolved\":%lld,\"reservationsExpired\":%lld,\"unresolved\":%lld,"
+        "\"durationMs\":%lld",
+        types[rec->type], (long long)c->running_failed, (long long)c->cancelling_failed,
+        (long long)c->adopted, (long long)c->outcomes, (long long)c->left,
+        (long long)c->retries_created, (long long)c->pending_resolved,
+        (long long)c->reservations_expired, (long long)c->unresolved,
+        (long long)((now - rec->started_at) / US_PER_MS));
     add_tallies(buf, "queues", rec->queues, rec->queue_tallies);
     add_tallies(buf, "kinds", rec->kinds, rec->kind_tallies);
     buf_byte(buf, '}');
@@ -110,10 +113,10 @@ static int64_t write_report(struct tx *tx, void *arg)
                    1);
     }
     if (n >= 0)
-        n = db_run(tx->store->db, SQL_RECOVERY_FINISH,
-                   (struct db_value[]){ db_int(rec->id), db_int(tx->now),
-                                        db_text(work->text) },
-                   1);
+        n = db_run(
+            tx->store->db, SQL_RECOVERY_FINISH,
+            (struct db_value[]){ db_int(rec->id), db_int(tx->now), db_text(work->text) },
+            1);
     if (n < 0)
         return store_fail(tx->store, (int)n);
     store_event(tx->store, &(struct event){ .type = SLICE("recovery.completed"),
@@ -133,7 +136,8 @@ static void log_summary(struct engine *engine, const struct recovery *rec)
     log_event(engine->log, c->unresolved ? LEVEL_WARN : LEVEL_INFO, event,
               log_int("running_failed", c->running_failed),
               log_int("cancelling_failed", c->cancelling_failed),
-              log_int("adopted", c->adopted), log_int("retries_created", c->retries_created),
+              log_int("adopted", c->adopted),
+              log_int("retries_created", c->retries_created),
               log_int("outcomes_taken", c->outcomes),
               log_int("pending_resolved", c->pending_resolved),
               log_int("reservations_expired", c->reservations_expired),

@@ -20,4 +20,5 @@ must_check int recovery_report_write(struct engine *engine, struct recovery *rec
 
 /* Recovery at start is through: workers may start, throttled if need be.
  * engine.c. */
-void engine_workers_may_start(struct engine *engine, const struct recovery_counts *counts);
+void engine_workers_may_start(struct engine *engine,
+                              const struct recovery_counts *counts);

@@ -47,8 +47,8 @@ static int queue_is_busy(struct tx *tx, int64_t queue_id, bool *ret)
     int64_t busy = 0;
     int r = store_flush(tx->store);
     if (r == 0)
-        r = store_int(tx->store, SQL_QUEUE_BUSY, (struct db_value[]){ db_int(queue_id) }, 0,
-                      &busy);
+        r = store_int(tx->store, SQL_QUEUE_BUSY, (struct db_value[]){ db_int(queue_id) },
+                      0, &busy);
     *ret = busy > 0;
     return r;
 }
@@ -76,7 +76,8 @@ static int advance(struct tx *tx, struct reservation *list, size_t count)
             if (r == 0 && !busy)
                 r = change(tx, v, RESERVATION_ACTIVE, "reservation.granted");
         }
-        if (r == 0 && waits && v->state != RESERVATION_ACTIVE && v->wait_until <= tx->now) {
+        if (r == 0 && waits && v->state != RESERVATION_ACTIVE &&
+            v->wait_until <= tx->now) {
             v->reason = SLICE("It was not granted within the time it wanted to wait.");
             r = change(tx, v, RESERVATION_EXPIRED, "reservation.expired");
             hint_queue(tx->engine, v->queue_id);
@@ -134,7 +135,8 @@ static int read_back(struct tx *tx, int64_t id, struct reservation *ret)
 int apply_reserve(struct tx *tx, struct command *c)
 {
     struct queue_entry *entry = NULL;
-    int64_t ttl = c->reserve.ttl_us ? c->reserve.ttl_us : DEFAULT_RESERVATION_MS * US_PER_MS;
+    int64_t ttl =
+        c->reserve.ttl_us ? c->reserve.ttl_us : DEFAULT_RESERVATION_MS * US_PER_MS;
     if (ttl < US_PER_MS || ttl > LIMIT_RESERVATION_MS * US_PER_MS)
         return error_set(&c->error, -HF_INVALID, "ttlMs",
                          "ttlMs is %lld; it must be between 1 and %d.",
@@ -177,10 +179,9 @@ static int open_one(struct tx *tx, struct command *c, int64_t id, struct slice h
                          "Reservation %lld has another holder.", (long long)id);
     if (v->state == RESERVATION_RELEASED || v->state == RESERVATION_EXPIRED ||
         (v->state == RESERVATION_ACTIVE && v->expires_at <= tx->now))
-        return error_set(&c->error, -HF_CONFLICT, NULL, "Reservation %lld has %s.",
-                         (long long)id,
-                         v->state == RESERVATION_RELEASED ? "been released already"
-                                                          : "expired");
+        return error_set(
+            &c->error, -HF_CONFLICT, NULL, "Reservation %lld has %s.", (long long)id,
+            v->state == RESERVATION_RELEASED ? "been released already" : "expired");
     return 0;
 }
 
@@ -211,9 +212,10 @@ int apply_renew(struct tx *tx, struct command *c)
     if (r < 0)
         return r;
     if (v.state != RESERVATION_ACTIVE)
-        return error_set(&c->error, -HF_CONFLICT, NULL,
-                         "Reservation %lld is not granted yet; there is nothing to renew.",
-                         (long long)v.id);
+        return error_set(
+            &c->error, -HF_CONFLICT, NULL,
+            "Reservation %lld is not granted yet; there is nothing to renew.",
+            (long long)v.id);
     v.expires_at = tx->now + (ttl ? ttl : v.ttl_us);
     r = store_reservation_update(tx->store, &v, RESERVATION_ACTIVE);
     if (r == 0)

@@ -19,11 +19,12 @@ struct candidate {
 static bool prunable(const struct tx *tx, const struct candidate *job)
 {
     const struct settings *s = &tx->engine->settings;
-    int64_t keep = job->state == JOB_COMPLETED ? s->retention_completed_us
-                                               : s->retention_failed_us;
+    int64_t keep =
+        job->state == JOB_COMPLETED ? s->retention_completed_us : s->retention_failed_us;
     /* Only the last of a chain decides; a pending retry is still to come. */
-    return job_state_terminal(job->state) && keep > 0 && job->retry_state != RETRY_RETRIED &&
-           job->retry_state != RETRY_PENDING && job->finished_at <= tx->now - keep;
+    return job_state_terminal(job->state) && keep > 0 &&
+           job->retry_state != RETRY_RETRIED && job->retry_state != RETRY_PENDING &&
+           job->finished_at <= tx->now - keep;
 }
 
 static bool too_young(const struct tx *tx, const struct candidate *job)
@@ -69,7 +70,8 @@ static int64_t prune_chain(struct tx *tx, int64_t tail)
         if (count == 0)
             break;
         const struct job *job = &row->job;
-        if (id == tail && (!job_state_terminal(job->state) || job->retry_state == RETRY_RETRIED))
+        if (id == tail &&
+            (!job_state_terminal(job->state) || job->retry_state == RETRY_RETRIED))
             break; /* retried by hand a moment ago */
         r = prune_job(tx, job);
         if (r < 0)
@@ -83,10 +85,10 @@ static int scan(struct tx *tx, struct candidate *list, size_t *ret_count)
 {
     struct db_rows rows;
     size_t n = 0;
-    int r = db_query(tx->store->db, SQL_PRUNE_SCAN,
-                     (struct db_value[]){ db_int(tx->engine->prune_after),
-                                          db_int(PRUNE_SCAN_JOBS) },
-                     1, &rows);
+    int r = db_query(
+        tx->store->db, SQL_PRUNE_SCAN,
+        (struct db_value[]){ db_int(tx->engine->prune_after), db_int(PRUNE_SCAN_JOBS) },
+        1, &rows);
     while (r >= 0 && (r = db_next(&rows)) > 0)
         list[n++] = (struct candidate){ .id = db_get_int(&rows, 0),
                                         .state = (int)db_get_int(&rows, 1),
@@ -101,7 +103,8 @@ static int scan(struct tx *tx, struct candidate *list, size_t *ret_count)
 static int64_t step(struct tx *tx, void *arg)
 {
     bool *more = arg;
-    struct candidate *list = arena_array(&tx->store->arena, struct candidate, PRUNE_SCAN_JOBS);
+    struct candidate *list =
+        arena_array(&tx->store->arena, struct candidate, PRUNE_SCAN_JOBS);
     size_t count = 0, young = 0;
     int64_t pruned = 0;
     int r = list ? scan(tx, list, &count) : store_fail(tx->store, -HF_NOMEM);

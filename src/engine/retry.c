@@ -78,10 +78,11 @@ int retry_policy_check(struct slice text, struct error *error)
     struct policy policy;
     if (parse(text, &policy))
         return 0;
-    return error_set(error, -HF_INVALID, "retryDelaysSeconds",
-                     "retryDelaysSeconds must be 1 to %d whole numbers of seconds from 0 to "
-                     "%d, such as 60,300,900; or exp:BASE:CAP:JITTER, such as exp:10:3600:20.",
-                     LIMIT_RETRY_DELAYS, LIMIT_RETRY_DELAY_SECONDS);
+    return error_set(
+        error, -HF_INVALID, "retryDelaysSeconds",
+        "retryDelaysSeconds must be 1 to %d whole numbers of seconds from 0 to "
+        "%d, such as 60,300,900; or exp:BASE:CAP:JITTER, such as exp:10:3600:20.",
+        LIMIT_RETRY_DELAYS, LIMIT_RETRY_DELAY_SECONDS);
 }
 
 static struct retry_decision final(int reason, int crash_count)

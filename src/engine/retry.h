@@ -26,9 +26,9 @@
 
 struct retry_context {
     int error_type;
-    bool was_cancelling;    /* it crashed while being cancelled */
-    bool crash_counts;      /* its own process or worker died under it */
-    bool recovery_fails;    /* recovery_action = fail */
+    bool was_cancelling; /* it crashed while being cancelled */
+    bool crash_counts;   /* its own process or worker died under it */
+    bool recovery_fails; /* recovery_action = fail */
     int crash_limit;
     int64_t retry_after_us; /* at least this much later (Retry-After); 0: none */
     struct rng *rng;        /* for jitter */
@@ -36,7 +36,7 @@ struct retry_context {
 
 struct retry_decision {
     bool retry;
-    int reason;      /* enum retry_reason, where not */
+    int reason; /* enum retry_reason, where not */
     int64_t delay_us;
     int retries_left;
     int crash_count; /* of the retry; also of the job itself, for the record */

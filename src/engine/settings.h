@@ -13,23 +13,23 @@ enum recovery_action { RECOVERY_RETRY, RECOVERY_FAIL };
 enum event_level { EVENTS_NOTABLE, EVENTS_EVERY };
 
 struct settings {
-    int64_t lease_us;              /* lease_ms 30000 */
-    int64_t poll_interval_us;      /* poll_interval_ms 1000 */
-    int64_t cleanup_interval_us;   /* cleanup_interval_ms 300000 */
-    int64_t zombie_threshold_us;   /* zombie_run_threshold_ms 3600000 */
-    int64_t startup_stagger_us;    /* startup_stagger_seconds 1.0 */
-    int64_t startup_window_us;     /* startup_window_seconds 60 */
-    int64_t startup_burst_limit;   /* 5 */
+    int64_t lease_us;            /* lease_ms 30000 */
+    int64_t poll_interval_us;    /* poll_interval_ms 1000 */
+    int64_t cleanup_interval_us; /* cleanup_interval_ms 300000 */
+    int64_t zombie_threshold_us; /* zombie_run_threshold_ms 3600000 */
+    int64_t startup_stagger_us;  /* startup_stagger_seconds 1.0 */
+    int64_t startup_window_us;   /* startup_window_seconds 60 */
+    int64_t startup_burst_limit; /* 5 */
     enum throttle_mode startup_throttle;
-    bool recovery_on_startup;      /* true */
+    bool recovery_on_startup; /* true */
     enum recovery_action recovery_action;
-    int64_t shutdown_grace_us;     /* shutdown_grace_ms 10000 */
-    int crash_limit;               /* 3 */
-    int64_t claim_batch;           /* 0: as many as there are free slots */
+    int64_t shutdown_grace_us; /* shutdown_grace_ms 10000 */
+    int crash_limit;           /* 3 */
+    int64_t claim_batch;       /* 0: as many as there are free slots */
     enum event_level event_level;
     int64_t retention_completed_us; /* 0: keep all */
     int64_t retention_failed_us;
-    int64_t max_payload_bytes;     /* 1048576 */
+    int64_t max_payload_bytes; /* 1048576 */
 
     /* What a job gets where neither it nor its queue says otherwise. */
     int64_t slots;                 /* 10 */

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/transition.h"
 
-#define TO(state) { JOB_##state, 0 }
-#define NO { 0, -HF_CONFLICT }
-#define LATE { 0, -HF_LATE }
+#define TO(state)                                                                        \
+    {                                                                                    \
+        JOB_##state, 0                                                                   \
+    }
+#define NO                                                                               \
+    {                                                                                    \
+        0, -HF_CONFLICT                                                                  \
+    }
+#define LATE                                                                             \
+    {                                                                                    \
+        0, -HF_LATE                                                                      \
+    }
 
 /* clang-format off */
 static const struct transition table[JOB_EVENTS][JOB_STATE_MAX] = {

@@ -3,15 +3,18 @@
  * model.c -- names of the model's numbers. */
 #include "store/model.h"
 
-static const char *const job_states[] = { NULL,         "scheduled", "queued", "running",
-                                          "cancelling", "completed", "failed", "cancelled" };
+static const char *const job_states[] = {
+    NULL,         "scheduled", "queued", "running",
+    "cancelling", "completed", "failed", "cancelled"
+};
 static const char *const retry_states[] = { "none", "pending", "retried", "final" };
-static const char *const retry_reasons[] = { "none",         "exhausted", "permanent",
-                                             "poison",       "crash_policy", "operator",
-                                             "superseded",   "cancelled" };
-static const char *const error_types[] = { "none",  "network",     "rate_limit", "parse_error",
-                                           "timeout", "crash",     "interrupted", "cancelled",
-                                           "permanent", "other" };
+static const char *const retry_reasons[] = { "none",       "exhausted",    "permanent",
+                                             "poison",     "crash_policy", "operator",
+                                             "superseded", "cancelled" };
+static const char *const error_types[] = { "none",        "network",   "rate_limit",
+                                           "parse_error", "timeout",   "crash",
+                                           "interrupted", "cancelled", "permanent",
+                                           "other" };
 static_assert(array_len(job_states) == JOB_STATE_MAX + 1, "a state has no name");
 static_assert(array_len(retry_states) == RETRY_FINAL + 1, "a retry state has no name");
 static_assert(array_len(retry_reasons) == REASON_MAX + 1, "a reason has no name");

@@ -20,10 +20,22 @@ enum job_state {
     JOB_STATE_MAX = JOB_CANCELLED
 };
 
-static inline bool job_state_waiting(int s) { return s == JOB_SCHEDULED || s == JOB_QUEUED; }
-static inline bool job_state_busy(int s) { return s == JOB_RUNNING || s == JOB_CANCELLING; }
-static inline bool job_state_live(int s) { return s >= JOB_SCHEDULED && s <= JOB_CANCELLING; }
-static inline bool job_state_terminal(int s) { return s >= JOB_COMPLETED && s <= JOB_CANCELLED; }
+static inline bool job_state_waiting(int s)
+{
+    return s == JOB_SCHEDULED || s == JOB_QUEUED;
+}
+static inline bool job_state_busy(int s)
+{
+    return s == JOB_RUNNING || s == JOB_CANCELLING;
+}
+static inline bool job_state_live(int s)
+{
+    return s >= JOB_SCHEDULED && s <= JOB_CANCELLING;
+}
+static inline bool job_state_terminal(int s)
+{
+    return s >= JOB_COMPLETED && s <= JOB_CANCELLED;
+}
 
 /* Who can execute: leads the ready index, so that no claim wades through jobs
  * it cannot run. */
@@ -109,11 +121,12 @@ struct queue {
     char name[101];
     bool paused;
     int64_t paused_at;
-    int64_t slots, concurrency, stale_after_us, max_retries, max_execution_us; /* -1: default */
-    int on_crash;                /* -1: default */
-    char retry_delays[256];      /* "": default */
+    int64_t slots, concurrency, stale_after_us, max_retries,
+        max_execution_us;   /* -1: default */
+    int on_crash;           /* -1: default */
+    char retry_delays[256]; /* "": default */
     char paused_reason[501];
-    char fixed[256];             /* names of settings the configuration file owns */
+    char fixed[256]; /* names of settings the configuration file owns */
 };
 
 enum owner_type { OWNER_NODE = 1, OWNER_REMOTE, OWNER_PRODUCER };

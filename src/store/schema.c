@@ -92,10 +92,11 @@ static int refuse_version(int found, const char *url, struct error *error)
 {
     int ours = store_schema_version();
     if (found > ours)
-        return error_set(error, -HF_VERSION, NULL,
-                         "%s has schema version %d and this program knows %d: it was written "
-                         "by a newer Holdfast. Use that version, or a backup from before.",
-                         url, found, ours);
+        return error_set(
+            error, -HF_VERSION, NULL,
+            "%s has schema version %d and this program knows %d: it was written "
+            "by a newer Holdfast. Use that version, or a backup from before.",
+            url, found, ours);
     return error_set(error, -HF_VERSION, NULL,
                      "%s has schema version %d and this program needs %d. Start the "
                      "scheduler once: it brings the store up to date.",
@@ -107,18 +108,21 @@ int schema_prepare(struct store *store, const char *url, struct error *error)
     int version = 0, ours = store_schema_version();
     int r = read_version(store, &version);
     if (r == -HF_FOREIGN)
-        return error_set(error, r, NULL,
-                         "%s is a database of something else: it has tables, but no Holdfast "
-                         "store. Name another file or schema.",
-                         url);
+        return error_set(
+            error, r, NULL,
+            "%s is a database of something else: it has tables, but no Holdfast "
+            "store. Name another file or schema.",
+            url);
     if (r < 0)
-        return error_set(error, r, NULL, "%s cannot be read: %s.", url, db_error(store->db));
+        return error_set(error, r, NULL, "%s cannot be read: %s.", url,
+                         db_error(store->db));
     if (version == ours)
         return 0;
     if (version > ours || (version >= 0 && store->role != STORE_SCHEDULER))
         return refuse_version(version, url, error);
     if (store->role == STORE_READER)
-        return error_set(error, -HF_NOT_FOUND, NULL, "%s holds no Holdfast store yet.", url);
+        return error_set(error, -HF_NOT_FOUND, NULL, "%s holds no Holdfast store yet.",
+                         url);
     r = migrate(store, version);
     if (r < 0)
         return error_set(error, r, NULL, "%s cannot be made a Holdfast store: %s.", url,
@@ -131,9 +135,10 @@ int schema_accept(struct store *store, struct error *error)
     int version = 0;
     int r = read_version(store, &version);
     if (r < 0 || version < 0)
-        return error_set(error, r < 0 ? r : -HF_FOREIGN, NULL,
-                         "The main database of this handle is not a Holdfast store. Open the "
-                         "store's file itself, and attach others to it.");
+        return error_set(
+            error, r < 0 ? r : -HF_FOREIGN, NULL,
+            "The main database of this handle is not a Holdfast store. Open the "
+            "store's file itself, and attach others to it.");
     if (version != store_schema_version())
         return refuse_version(version, "The main database of this handle", error);
     int64_t synchronous = 0, wal = 0;
@@ -141,12 +146,14 @@ int schema_accept(struct store *store, struct error *error)
     if (r == 0)
         r = store_int(store, SQL_JOURNAL_MODE, NULL, 0, &wal);
     if (r < 0)
-        return error_set(error, r, NULL, "The handle cannot be read: %s.", db_error(store->db));
+        return error_set(error, r, NULL, "The handle cannot be read: %s.",
+                         db_error(store->db));
     if (synchronous < 2 || !wal)
-        return error_set(error, -HF_INVALID, NULL,
-                         "This handle does not write durably: run PRAGMA journal_mode=WAL and "
-                         "PRAGMA synchronous=FULL on it, or a job could be lost after it was "
-                         "acknowledged.");
+        return error_set(
+            error, -HF_INVALID, NULL,
+            "This handle does not write durably: run PRAGMA journal_mode=WAL and "
+            "PRAGMA synchronous=FULL on it, or a job could be lost after it was "
+            "acknowledged.");
     return 0;
 }
 

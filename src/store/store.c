@@ -24,15 +24,14 @@ static const struct {
     int width;
     bool keyed;
 } buffered[] = {
-    { SQL_RUN_PROGRESS, 3, true },   { SQL_JOB_COMPLETE, 2, true },
-    { SQL_RUN_COMPLETE, 3, true },   { SQL_RUN_FINISH, 7, true },
-    { SQL_JOB_UPDATE, 13, true },    { SQL_JOB_INSERT, 27, false },
-    { SQL_PAYLOAD_INSERT, 2, false }, { SQL_RUN_INSERT, 7, false },
-    { SQL_RUN_INSERT_FAILED, 9, false },
-    { SQL_RUN_ATTENTION, 2, true },  { SQL_RUN_MISSED, 2, true },
-    { SQL_RUN_OWNER, 2, true },      { SQL_RECLASS_SET, 2, true },
-    { SQL_KIND_INSERT, 2, false },   { SQL_EVENT_INSERT, 8, false },
-    { SQL_COUNTER_ADD, 11, false },
+    { SQL_RUN_PROGRESS, 3, true },       { SQL_JOB_COMPLETE, 2, true },
+    { SQL_RUN_COMPLETE, 3, true },       { SQL_RUN_FINISH, 7, true },
+    { SQL_JOB_UPDATE, 13, true },        { SQL_JOB_INSERT, 27, false },
+    { SQL_PAYLOAD_INSERT, 2, false },    { SQL_RUN_INSERT, 7, false },
+    { SQL_RUN_INSERT_FAILED, 9, false }, { SQL_RUN_ATTENTION, 2, true },
+    { SQL_RUN_MISSED, 2, true },         { SQL_RUN_OWNER, 2, true },
+    { SQL_RECLASS_SET, 2, true },        { SQL_KIND_INSERT, 2, false },
+    { SQL_EVENT_INSERT, 8, false },      { SQL_COUNTER_ADD, 11, false },
 };
 static_assert(array_len(buffered) <= STORE_BUFFERS, "more buffers than room");
 
@@ -95,15 +94,17 @@ int store_borrow_sqlite(void *handle, int64_t now, struct error *error,
     int r = db_borrow_sqlite(handle, statements, SQL_COUNT, &db);
     if (r < 0)
         return error_set(error, r, NULL,
-                         r == -HF_INVALID ? "This SQLite handle has no transaction under way; "
-                                            "run BEGIN IMMEDIATE first."
-                                          : "No memory to enqueue.");
+                         r == -HF_INVALID
+                             ? "This SQLite handle has no transaction under way; "
+                               "run BEGIN IMMEDIATE first."
+                             : "No memory to enqueue.");
     struct store *store = store_make(db, STORE_PRODUCER);
     if (!store) {
         db_close(db);
         return error_set(error, -HF_NOMEM, NULL, "No memory to enqueue.");
     }
-    store->id_block = store->id_block_most = 1; /* the application's transaction may be long: take what is
+    store->id_block = store->id_block_most =
+        1; /* the application's transaction may be long: take what is
                             needed and no more */
     store->open = true;
     store->now = now;

@@ -59,11 +59,16 @@ struct queue_entry {
     struct queue_entry *next_dirty;
 };
 
-enum { STORE_BUFFERS = 16, STORE_ID_BLOCK_LEAST = 8, STORE_ID_BLOCK = 1024, STORE_KEY_BITS = 8192 };
+enum {
+    STORE_BUFFERS = 16,
+    STORE_ID_BLOCK_LEAST = 8,
+    STORE_ID_BLOCK = 1024,
+    STORE_KEY_BITS = 8192
+};
 
 struct row_buffer {
     struct db_value *values;
-    size_t count, capacity; /* in rows */
+    size_t count, capacity;             /* in rows */
     uint64_t seen[STORE_KEY_BITS / 64]; /* low bits of the keys that are in it */
 };
 
@@ -93,7 +98,7 @@ struct store {
     struct {
         int64_t id;
         char name[101];
-    } *projects;
+    } * projects;
     size_t project_count;
 };
 
@@ -161,7 +166,8 @@ must_check int store_queues_reload(struct store *store);
 /* Adds to a queue's counts, in this transaction.  store_count_move() is what a
  * change of state does to them. */
 void store_count(struct store *store, int64_t queue_id, enum counter counter, int64_t by);
-void store_count_move(struct store *store, int64_t queue_id, int from_state, int to_state);
+void store_count_move(struct store *store, int64_t queue_id, int from_state,
+                      int to_state);
 
 struct queue_counts {
     int64_t queue_id;
@@ -203,8 +209,8 @@ void store_job_update(struct store *store, const struct job *job, int old_state)
 must_check int store_jobs_load(struct store *store, const int64_t *ids, size_t count,
                                struct job_row **ret, size_t *ret_count);
 /* The live job that holds a key, for changing; -HF_NOT_FOUND. */
-must_check int store_job_by_key(struct store *store, int64_t project_id,
-                                struct slice key, struct job_row *ret);
+must_check int store_job_by_key(struct store *store, int64_t project_id, struct slice key,
+                                struct job_row *ret);
 /* One job for looking at, into `arena`, its payload included; -HF_NOT_FOUND. */
 must_check int store_job_get(struct store *store, int64_t id, struct arena *arena,
                              struct job_row *ret);
@@ -291,7 +297,8 @@ struct session_owner {
     int64_t owner_id; /* out: 0 if nobody of that name is alive */
 };
 int session_by_name(const void *a, const void *b);
-must_check int store_sessions(struct store *store, struct session_owner *sessions, size_t count);
+must_check int store_sessions(struct store *store, struct session_owner *sessions,
+                              size_t count);
 /* Those alive, or those that have a run open, whatever their state. */
 must_check int store_owners(struct store *store, bool with_open_runs, struct arena *arena,
                             struct owner **ret, size_t *ret_count);
@@ -300,7 +307,8 @@ must_check int store_owners(struct store *store, bool with_open_runs, struct are
 must_check int store_owner_beat(struct store *store, int64_t id, int64_t lease_until,
                                 int *ret_command);
 /* Ends an owner that is alive; *ret_ended tells whether it was. */
-must_check int store_owner_end(struct store *store, int64_t id, int state, bool *ret_ended);
+must_check int store_owner_end(struct store *store, int64_t id, int state,
+                               bool *ret_ended);
 
 /* Lists ids: of open runs of an owner; of those whose deadline or staleness is
  * due; of busy jobs; of failed jobs whose retry is pending; of expired ones. */

@@ -7,12 +7,11 @@ void store_event(struct store *store, const struct event *e)
 {
     assert(e->type.p);
     store_post(store, SQL_EVENT_INSERT,
-               (struct db_value[]){ db_int(store->now), db_text(e->type),
-                                    db_int_or_null(e->project_id, 0),
-                                    db_int_or_null(e->queue_id, 0),
-                                    db_int_or_null(e->job_id, 0),
-                                    db_int_or_null(e->owner_id, 0),
-                                    db_int_or_null(e->recovery_id, 0), db_text(e->data) });
+               (struct db_value[]){
+                   db_int(store->now), db_text(e->type), db_int_or_null(e->project_id, 0),
+                   db_int_or_null(e->queue_id, 0), db_int_or_null(e->job_id, 0),
+                   db_int_or_null(e->owner_id, 0), db_int_or_null(e->recovery_id, 0),
+                   db_text(e->data) });
 }
 
 int store_events(struct store *store, enum event_scope scope, int64_t id, int64_t after,
@@ -24,7 +23,8 @@ int store_events(struct store *store, enum event_scope scope, int64_t id, int64_
     struct db_value scoped[] = { db_int(id), db_int(after), db_int((int64_t)limit) };
     struct db_rows rows;
     size_t n = 0;
-    int r = scope == EVENTS_ALL ? db_query(store->db, SQL_EVENT_AFTER, scoped + 1, 1, &rows)
+    int r = scope == EVENTS_ALL
+                ? db_query(store->db, SQL_EVENT_AFTER, scoped + 1, 1, &rows)
             : scope == EVENTS_OF_JOB
                 ? db_query(store->db, SQL_EVENT_OF_JOB, scoped, 1, &rows)
                 : db_query(store->db, SQL_EVENT_OF_RECOVERY, scoped, 1, &rows);
@@ -70,15 +70,14 @@ static void read_reservation(struct db_rows *rows, struct arena *arena,
 
 int store_reservation_insert(struct store *store, const struct reservation *v)
 {
-    int64_t r = db_run(store->db, SQL_RESERVATION_INSERT,
-                       (struct db_value[]){ db_int(v->id), db_int(v->queue_id),
-                                            db_int_or_null(v->owner_id, 0), db_int(v->state),
-                                            db_text(v->holder), db_int(store->now),
-                                            db_int(v->wait_until), db_int(v->ttl_us),
-                                            db_int_or_null(v->granted_at, 0),
-                                            db_int_or_null(v->expires_at, 0),
-                                            db_int_or_null(v->job_id, 0) },
-                       1);
+    int64_t r = db_run(
+        store->db, SQL_RESERVATION_INSERT,
+        (struct db_value[]){
+            db_int(v->id), db_int(v->queue_id), db_int_or_null(v->owner_id, 0),
+            db_int(v->state), db_text(v->holder), db_int(store->now),
+            db_int(v->wait_until), db_int(v->ttl_us), db_int_or_null(v->granted_at, 0),
+            db_int_or_null(v->expires_at, 0), db_int_or_null(v->job_id, 0) },
+        1);
     return r < 0 ? store_fail(store, (int)r) : 0;
 }
 
@@ -103,8 +102,9 @@ int store_reservations(struct store *store, int64_t queue_id, struct arena *aren
     struct db_rows rows;
     struct reservation *list = NULL;
     size_t count = 0, capacity = 0;
-    int r = queue_id ? db_query(store->db, SQL_RESERVATION_OPEN_OF_QUEUE, &queue, 1, &rows)
-                     : db_query(store->db, SQL_RESERVATION_OPEN, NULL, 1, &rows);
+    int r = queue_id
+                ? db_query(store->db, SQL_RESERVATION_OPEN_OF_QUEUE, &queue, 1, &rows)
+                : db_query(store->db, SQL_RESERVATION_OPEN, NULL, 1, &rows);
     while (r >= 0 && (r = db_next(&rows)) > 0) {
         if (count == capacity) {
             capacity = capacity ? 2 * capacity : 8;
@@ -127,16 +127,18 @@ int store_reservations(struct store *store, int64_t queue_id, struct arena *aren
     return arena_end(arena);
 }
 
-int store_reservation_update(struct store *store, const struct reservation *v, int old_state)
+int store_reservation_update(struct store *store, const struct reservation *v,
+                             int old_state)
 {
     int64_t changed = 0;
-    int r = store_int(store, SQL_RESERVATION_UPDATE,
-                      (struct db_value[]){ db_int(v->id), db_int(old_state), db_int(v->state),
-                                           db_int_or_null(v->granted_at, 0),
-                                           db_int_or_null(v->expires_at, 0),
-                                           db_int_or_null(v->ended_at, 0),
-                                           db_int_or_null(v->job_id, 0), db_text(v->reason) },
-                      0, &changed);
+    int r =
+        store_int(store, SQL_RESERVATION_UPDATE,
+                  (struct db_value[]){ db_int(v->id), db_int(old_state), db_int(v->state),
+                                       db_int_or_null(v->granted_at, 0),
+                                       db_int_or_null(v->expires_at, 0),
+                                       db_int_or_null(v->ended_at, 0),
+                                       db_int_or_null(v->job_id, 0), db_text(v->reason) },
+                  0, &changed);
     if (r < 0)
         return r;
     return changed ? 0 : -HF_CONFLICT;
@@ -156,12 +158,13 @@ int store_recoveries(struct store *store, size_t limit, struct arena *arena,
                      (struct db_value[]){ db_int((int64_t)limit) }, 1, &rows);
     while (r >= 0 && (r = db_next(&rows)) > 0) {
         assert(n < limit);
-        list[n++] = (struct recovery_row){ .id = db_get_int(&rows, 0),
-                                           .type = (int)db_get_int(&rows, 1),
-                                           .owner_id = db_get_int(&rows, 2),
-                                           .started_at = db_get_int(&rows, 3),
-                                           .finished_at = db_get_int(&rows, 4),
-                                           .report = arena_dup(arena, db_get_text(&rows, 5)) };
+        list[n++] =
+            (struct recovery_row){ .id = db_get_int(&rows, 0),
+                                   .type = (int)db_get_int(&rows, 1),
+                                   .owner_id = db_get_int(&rows, 2),
+                                   .started_at = db_get_int(&rows, 3),
+                                   .finished_at = db_get_int(&rows, 4),
+                                   .report = arena_dup(arena, db_get_text(&rows, 5)) };
     }
     db_done(&rows);
     if (r < 0)

@@ -10,21 +10,25 @@ static struct slice dup_text(struct db_rows *rows, int column, struct arena *are
     return text.p ? arena_dup(arena, text) : text;
 }
 
-void store_read_job(struct db_rows *rows, int column, struct arena *arena, struct job *ret)
+void store_read_job(struct db_rows *rows, int column, struct arena *arena,
+                    struct job *ret)
 {
-    int64_t *const wide[] = { &ret->id, &ret->root_id, &ret->retry_of, &ret->position,
-                              &ret->run_at, &ret->created_at, &ret->finished_at,
-                              &ret->expires_at, &ret->cancel_at, &ret->max_execution_us,
-                              &ret->project_id, &ret->queue_id, &ret->recovery_id,
-                              &ret->schedule_id };
-    int *const narrow[] = { &ret->state, &ret->class, &ret->lane, &ret->priority,
-                            &ret->attempt, &ret->max_retries, &ret->retries_left,
-                            &ret->on_crash, &ret->crash_count, &ret->retry_state,
-                            &ret->retry_reason };
-    struct slice *const text[] = { &ret->kind, &ret->unique_key, &ret->retry_delays,
-                                   &ret->payload, &ret->metadata, &ret->external_id,
-                                   &ret->concurrency_key, &ret->cancel_reason };
-    static_assert(array_len(wide) + array_len(narrow) + array_len(text) == JOB_COLUMN_COUNT,
+    int64_t *const wide[] = {
+        &ret->id,          &ret->root_id,          &ret->retry_of,    &ret->position,
+        &ret->run_at,      &ret->created_at,       &ret->finished_at, &ret->expires_at,
+        &ret->cancel_at,   &ret->max_execution_us, &ret->project_id,  &ret->queue_id,
+        &ret->recovery_id, &ret->schedule_id
+    };
+    int *const narrow[] = { &ret->state,        &ret->class,       &ret->lane,
+                            &ret->priority,     &ret->attempt,     &ret->max_retries,
+                            &ret->retries_left, &ret->on_crash,    &ret->crash_count,
+                            &ret->retry_state,  &ret->retry_reason };
+    struct slice *const text[] = {
+        &ret->kind,     &ret->unique_key,  &ret->retry_delays,    &ret->payload,
+        &ret->metadata, &ret->external_id, &ret->concurrency_key, &ret->cancel_reason
+    };
+    static_assert(array_len(wide) + array_len(narrow) + array_len(text) ==
+                      JOB_COLUMN_COUNT,
                   "a column is missing");
     for (size_t i = 0; i < array_len(wide); i++)
         *wide[i] = db_get_int(rows, column++);
@@ -35,16 +39,18 @@ void store_read_job(struct db_rows *rows, int column, struct arena *arena, struc
     ret->payload_apart = !ret->payload.p;
 }
 
-void store_read_run(struct db_rows *rows, int column, struct arena *arena, struct run *ret)
+void store_read_run(struct db_rows *rows, int column, struct arena *arena,
+                    struct run *ret)
 {
-    int64_t *const wide[] = { &ret->job_id, &ret->owner_id, &ret->started_at,
+    int64_t *const wide[] = { &ret->job_id,      &ret->owner_id,     &ret->started_at,
                               &ret->deadline_at, &ret->attention_at, &ret->finished_at };
     int *const narrow[] = { &ret->executor, &ret->outcome, &ret->percent,
                             &ret->missed_beats, &ret->error.type };
-    struct slice *const text[] = { &ret->error.class, &ret->error.message,
-                                   &ret->error.details, &ret->result, &ret->progress,
-                                   &ret->claim_id };
-    static_assert(array_len(wide) + array_len(narrow) + array_len(text) == RUN_COLUMN_COUNT,
+    struct slice *const text[] = { &ret->error.class,   &ret->error.message,
+                                   &ret->error.details, &ret->result,
+                                   &ret->progress,      &ret->claim_id };
+    static_assert(array_len(wide) + array_len(narrow) + array_len(text) ==
+                      RUN_COLUMN_COUNT,
                   "a column is missing");
     for (size_t i = 0; i < array_len(wide); i++)
         *wide[i] = db_get_int(rows, column++);
@@ -62,18 +68,33 @@ void store_job_insert(struct store *store, const struct job *job)
     bool apart = job->payload.n > LIMIT_PAYLOAD_INLINE_BYTES || job->payload_apart;
     struct slice payload = apart ? (struct slice){ 0 } : job->payload;
     store_post(store, SQL_JOB_INSERT,
-               (struct db_value[]){
-                   db_int(job->id), db_int(job->root_id), db_int_or_null(job->retry_of, 0),
-                   db_int(job->position), db_int(job->run_at), db_int(job->created_at),
-                   db_int_or_null(job->expires_at, 0), db_int(job->max_execution_us),
-                   db_int(job->project_id), db_int(job->queue_id),
-                   db_int_or_null(job->recovery_id, 0), db_int_or_null(job->schedule_id, 0),
-                   db_int(job->state), db_int(job->lane), db_int(job->priority),
-                   db_int(job->attempt), db_int(job->max_retries), db_int(job->retries_left),
-                   db_int(job->on_crash), db_int(job->crash_count), db_text(job->kind),
-                   db_text(job->unique_key), db_text(job->retry_delays), db_text(payload),
-                   db_text(job->metadata), db_text(job->external_id),
-                   db_text(job->concurrency_key) });
+               (struct db_value[]){ db_int(job->id),
+                                    db_int(job->root_id),
+                                    db_int_or_null(job->retry_of, 0),
+                                    db_int(job->position),
+                                    db_int(job->run_at),
+                                    db_int(job->created_at),
+                                    db_int_or_null(job->expires_at, 0),
+                                    db_int(job->max_execution_us),
+                                    db_int(job->project_id),
+                                    db_int(job->queue_id),
+                                    db_int_or_null(job->recovery_id, 0),
+                                    db_int_or_null(job->schedule_id, 0),
+                                    db_int(job->state),
+                                    db_int(job->lane),
+                                    db_int(job->priority),
+                                    db_int(job->attempt),
+                                    db_int(job->max_retries),
+                                    db_int(job->retries_left),
+                                    db_int(job->on_crash),
+                                    db_int(job->crash_count),
+                                    db_text(job->kind),
+                                    db_text(job->unique_key),
+                                    db_text(job->retry_delays),
+                                    db_text(payload),
+                                    db_text(job->metadata),
+                                    db_text(job->external_id),
+                                    db_text(job->concurrency_key) });
     /* Along a chain the payload is written once, under the root's id. */
     if (apart && job->root_id == job->id)
         store_post(store, SQL_PAYLOAD_INSERT,
@@ -87,11 +108,12 @@ void store_job_update(struct store *store, const struct job *job, int old_state)
     assert(job->id > 0 && job->state >= JOB_SCHEDULED && job->state <= JOB_STATE_MAX);
     store_post(store, SQL_JOB_UPDATE,
                (struct db_value[]){
-                   db_int(job->id), db_int(old_state), db_int(job->state), db_int(job->run_at),
-                   db_int(job->priority), db_int(job->queue_id), db_int(job->lane),
-                   db_int_or_null(job->finished_at, 0), db_int_or_null(job->cancel_at, 0),
-                   db_text(job->cancel_reason), db_int(job->retry_state),
-                   db_int(job->retry_reason), db_text(job->unique_key) });
+                   db_int(job->id), db_int(old_state), db_int(job->state),
+                   db_int(job->run_at), db_int(job->priority), db_int(job->queue_id),
+                   db_int(job->lane), db_int_or_null(job->finished_at, 0),
+                   db_int_or_null(job->cancel_at, 0), db_text(job->cancel_reason),
+                   db_int(job->retry_state), db_int(job->retry_reason),
+                   db_text(job->unique_key) });
     store_count_move(store, job->queue_id, old_state, job->state);
 }
 
@@ -120,17 +142,18 @@ void store_run_finish(struct store *store, const struct run *run)
 {
     assert(run->job_id > 0 && run->finished_at > 0 && job_state_terminal(run->outcome));
     store_post(store, SQL_RUN_FINISH,
-               (struct db_value[]){ db_int(run->job_id), db_int(run->finished_at),
-                                    db_int(run->outcome), db_int(run->error.type),
-                                    db_text(run->error.class), db_text(run->error.message),
-                                    db_text(run->error.details) });
+               (struct db_value[]){
+                   db_int(run->job_id), db_int(run->finished_at), db_int(run->outcome),
+                   db_int(run->error.type), db_text(run->error.class),
+                   db_text(run->error.message), db_text(run->error.details) });
 }
 
 /* ---- loading ---- */
 
 static int by_id(const void *a, const void *b)
 {
-    int64_t x = ((const struct job_row *)a)->job.id, y = ((const struct job_row *)b)->job.id;
+    int64_t x = ((const struct job_row *)a)->job.id,
+            y = ((const struct job_row *)b)->job.id;
     return (x > y) - (x < y);
 }
 
@@ -187,11 +210,13 @@ int store_job_by_key(struct store *store, int64_t project_id, struct slice key,
     if (r < 0)
         return r;
     r = read_one(store, SQL_JOB_BY_KEY,
-                 (struct db_value[]){ db_int(project_id), db_text(key) }, &store->arena, ret);
+                 (struct db_value[]){ db_int(project_id), db_text(key) }, &store->arena,
+                 ret);
     return r == -HF_NOT_FOUND ? r : store_fail(store, r);
 }
 
-int store_job_get(struct store *store, int64_t id, struct arena *arena, struct job_row *ret)
+int store_job_get(struct store *store, int64_t id, struct arena *arena,
+                  struct job_row *ret)
 {
     int r = read_one(store, SQL_JOB_GET, (struct db_value[]){ db_int(id) }, arena, ret);
     return r < 0 ? r : store_payload(store, &ret->job, arena);
@@ -200,7 +225,8 @@ int store_job_get(struct store *store, int64_t id, struct arena *arena, struct j
 int store_job_retry_of(struct store *store, int64_t id, struct arena *arena,
                        struct job_row *ret)
 {
-    return read_one(store, SQL_JOB_RETRY_OF, (struct db_value[]){ db_int(id) }, arena, ret);
+    return read_one(store, SQL_JOB_RETRY_OF, (struct db_value[]){ db_int(id) }, arena,
+                    ret);
 }
 
 int store_payload(struct store *store, struct job *job, struct arena *arena)
@@ -284,14 +310,12 @@ int store_claim(struct store *store, const struct claim *claim, struct job **ret
                 size_t *ret_count)
 {
     assert(claim->limit > 0 && claim->limit <= LIMIT_CLAIM_JOBS);
-    struct db_value values[] = { db_int(claim->queue_id),
-                                 db_int(claim->class),
-                                 db_int(claim->lane),
-                                 db_int((int64_t)claim->limit),
-                                 db_int(claim->only_kinds_of),
-                                 db_int(claim->priority),
-                                 db_int(claim->from_position),
-                                 db_int(claim->to_position) };
+    struct db_value values[] = {
+        db_int(claim->queue_id),      db_int(claim->class),
+        db_int(claim->lane),          db_int((int64_t)claim->limit),
+        db_int(claim->only_kinds_of), db_int(claim->priority),
+        db_int(claim->from_position), db_int(claim->to_position)
+    };
     enum sql sql = claim->priority > 0        ? SQL_CLAIM_SLICE
                    : claim->only_kinds_of > 0 ? SQL_CLAIM_KINDS
                                               : SQL_CLAIM;
@@ -302,8 +326,8 @@ int store_claim_one(struct store *store, int64_t id, struct job *ret)
 {
     struct job *jobs = NULL;
     size_t count = 0;
-    int r = read_claimed(store, SQL_CLAIM_ONE, (struct db_value[]){ db_int(id) }, 1, &jobs,
-                         &count);
+    int r = read_claimed(store, SQL_CLAIM_ONE, (struct db_value[]){ db_int(id) }, 1,
+                         &jobs, &count);
     if (r < 0)
         return r;
     if (count == 0)

@@ -124,7 +124,8 @@ static struct queue_entry *find_by_name(const struct store *store, struct slice 
 {
     for (size_t i = 0; i < store->queue_count; i++) {
         struct queue_entry *entry = store->queues[i];
-        if (strlen(entry->queue.name) == name.n && memcmp(entry->queue.name, name.p, name.n) == 0)
+        if (strlen(entry->queue.name) == name.n &&
+            memcmp(entry->queue.name, name.p, name.n) == 0)
             return entry;
     }
     return NULL;
@@ -136,8 +137,8 @@ static int create_queue(struct store *store, struct slice name)
     if (id == 0)
         return store->failed;
     return store_int(store, SQL_QUEUE_INSERT,
-                     (struct db_value[]){ db_int(id), db_text(name), db_int(store->now) }, 0,
-                     &made);
+                     (struct db_value[]){ db_int(id), db_text(name), db_int(store->now) },
+                     0, &made);
 }
 
 int store_queue(struct store *store, struct slice name, bool create,
@@ -176,19 +177,20 @@ struct queue_entry *store_queue_by_id(struct store *store, int64_t id)
 int store_queue_update(struct store *store, struct queue_entry *entry)
 {
     const struct queue *q = &entry->queue;
-    struct slice reason = { q->paused_reason[0] ? q->paused_reason : NULL, strlen(q->paused_reason) };
-    struct slice delays = { q->retry_delays[0] ? q->retry_delays : NULL, strlen(q->retry_delays) };
+    struct slice reason = { q->paused_reason[0] ? q->paused_reason : NULL,
+                            strlen(q->paused_reason) };
+    struct slice delays = { q->retry_delays[0] ? q->retry_delays : NULL,
+                            strlen(q->retry_delays) };
     struct slice fixed = { q->fixed[0] ? q->fixed : NULL, strlen(q->fixed) };
-    int64_t r = db_run(store->db, SQL_QUEUE_UPDATE,
-                       (struct db_value[]){ db_int(q->id), db_int(q->paused),
-                                            db_int_or_null(q->paused_at, 0), db_text(reason),
-                                            db_int_or_null(q->slots, -1), db_int(q->concurrency),
-                                            db_int_or_null(q->stale_after_us, -1),
-                                            db_int_or_null(q->max_retries, -1), db_text(delays),
-                                            db_int_or_null(q->on_crash, -1),
-                                            db_int_or_null(q->max_execution_us, -1),
-                                            db_text(fixed) },
-                       1);
+    int64_t r = db_run(
+        store->db, SQL_QUEUE_UPDATE,
+        (struct db_value[]){
+            db_int(q->id), db_int(q->paused), db_int_or_null(q->paused_at, 0),
+            db_text(reason), db_int_or_null(q->slots, -1), db_int(q->concurrency),
+            db_int_or_null(q->stale_after_us, -1), db_int_or_null(q->max_retries, -1),
+            db_text(delays), db_int_or_null(q->on_crash, -1),
+            db_int_or_null(q->max_execution_us, -1), db_text(fixed) },
+        1);
     return r < 0 ? store_fail(store, (int)r) : 0;
 }
 
@@ -260,7 +262,8 @@ static int lock_gates(struct store *store, const struct gate *gates, size_t coun
     for (size_t i = 0; i < count; i++)
         if (gates[i].exclusive == exclusive)
             values[n++] = db_int(gates[i].queue_id);
-    return n ? db_post(store->db, exclusive ? SQL_GATE_EXCLUSIVE : SQL_GATE_SHARED, values, n)
+    return n ? db_post(store->db, exclusive ? SQL_GATE_EXCLUSIVE : SQL_GATE_SHARED,
+                       values, n)
              : 0;
 }
 
@@ -349,9 +352,9 @@ int store_project_create(struct store *store, struct slice name, int64_t *ret)
     int64_t id = store_id(store), made = 0;
     if (id == 0)
         return store->failed;
-    int r = store_int(store, SQL_PROJECT_INSERT,
-                      (struct db_value[]){ db_int(id), db_text(name), db_int(store->now) }, 0,
-                      &made);
+    int r = store_int(
+        store, SQL_PROJECT_INSERT,
+        (struct db_value[]){ db_int(id), db_text(name), db_int(store->now) }, 0, &made);
     if (r < 0)
         return r;
     if (made == 0)

@@ -73,7 +73,7 @@ TEST(cleanup_leaves_queued_jobs_untouched)
         check_int(after[i].run_at, before[i].run_at);
         check_int(after[i].lane, LANE_NORMAL);
         check_int(after[i].recovery_id, 0);
-        }
+    }
     world_close(&w);
 }
 

@@ -44,7 +44,8 @@ static int execute(struct hf_run *run, void *arg)
 {
     note(*(int *)arg, run->job_id);
     if (run->job_id % 11 == 0)
-        return hf_fail(run, HF_FAILURE_OTHER, "Eleven", "it does not like this number", NULL);
+        return hf_fail(run, HF_FAILURE_OTHER, "Eleven", "it does not like this number",
+                       NULL);
     return hf_succeed(run, run->payload);
 }
 
@@ -81,7 +82,8 @@ static struct hf *open_victim(const struct plan *plan, int *executed_fd)
 
 static _Noreturn void live_until_killed(const struct plan *plan)
 {
-    int executed = ledger_fd(plan->executed), acknowledged = ledger_fd(plan->acknowledged);
+    int executed = ledger_fd(plan->executed),
+        acknowledged = ledger_fd(plan->acknowledged);
     struct hf *hf = open_victim(plan, &executed);
     struct producer producer = { hf, acknowledged };
     pthread_t thread;

@@ -200,7 +200,7 @@ TEST(a_node_that_was_taken_for_dead_stops_and_goes_on_as_another)
     check(two.a.engine->owner_id != before);
     check_int(two.a.stop_count, 3);
     check_int(two.a.engine->run_count, 0);
-    two_pass(&two, 61 * US_PER_S); /* the retries fall due, and it takes some */
+    two_pass(&two, 61 * US_PER_S);         /* the retries fall due, and it takes some */
     check_int(two.a.started_count, 3 + 1); /* what half of three slots may */
     two_close(&two);
 }
