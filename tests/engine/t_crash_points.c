@@ -15,11 +15,10 @@
  * HF_CRASH_MIXES, how many of them per point (4); HF_CRASH_SEED, where they begin;
  * HF_CRASH_FULL=1, to do everything each time; HF_CRASH_POINT, the only point to
  * try. */
-#include <sqlite3.h>
 #include <stdio.h>
 
-#include "base/hash.h"
 #include "crash_lives.h"
+#include "rows.h"
 #include "world_check.h"
 
 enum { PATIENCE = 10 }; /* violations told */
@@ -59,76 +58,6 @@ static void violated(struct trial *t, const char *format, ...)
     if (t->violations++ < PATIENCE)
         printf("point %zu, %s, seed %llu: %s\n  HF_CRASH_POINT=%zu replays it\n",
                t->point, names[t->loss], (unsigned long long)t->seed, text, t->point);
-}
-
-/* ---- the rows, as one number ---- */
-
-static uint64_t hash_row(uint64_t hash, sqlite3_stmt *stmt)
-{
-    int columns = sqlite3_column_count(stmt);
-    for (int i = 0; i < columns; i++) {
-        int type = sqlite3_column_type(stmt, i);
-        if (type == SQLITE_INTEGER) {
-            hash = hash64_int(hash, (uint64_t)sqlite3_column_int64(stmt, i));
-        } else {
-            const char *p = sqlite3_column_blob(stmt, i);
-            hash = hash64(
-                hash + (uint64_t)type,
-                (struct slice){ p ? p : "", (size_t)sqlite3_column_bytes(stmt, i) });
-        }
-    }
-    return hash;
-}
-
-static uint64_t hash_query(sqlite3 *db, uint64_t hash, const char *sql)
-{
-    sqlite3_stmt *stmt = NULL;
-    int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
-    while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-        hash = hash_row(hash, stmt);
-        rc = SQLITE_OK;
-    }
-    sqlite3_finalize(stmt);
-    /* A table that is not there yet is a state of its own. */
-    return rc == SQLITE_DONE ? hash64_int(hash, 1) : hash64_int(hash, (uint64_t)rc);
-}
-
-static const char *const durable_rows[] = {
-    "SELECT * FROM jobs",
-    "SELECT * FROM runs",
-    "SELECT * FROM payloads",
-    "SELECT * FROM queues",
-    "SELECT * FROM projects",
-    "SELECT * FROM reservations",
-    "SELECT * FROM idempotency",
-    "SELECT * FROM counters",
-    "SELECT * FROM events WHERE type NOT IN ('recovery.completed', 'owner.died')",
-    /* what every start changes */
-    "SELECT * FROM events",
-    "SELECT * FROM owners",
-    "SELECT * FROM node_kinds",
-    "SELECT * FROM recoveries",
-    "SELECT * FROM meta",
-    "SELECT * FROM ids",
-};
-enum { ROWS_OF_WORK = 9, ROWS_OF_ALL = array_len(durable_rows) };
-
-static uint64_t rows_of(sqlite3 *db, int tables)
-{
-    uint64_t hash = 1;
-    sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
-    for (int i = 0; i < tables; i++)
-        hash = hash_query(db, hash, durable_rows[i]);
-    sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
-    return hash;
-}
-
-static sqlite3 *look_inside(struct trial *t)
-{
-    sqlite3 *db = NULL;
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-    check_int(sqlite3_open_v2(t->script->w.url, &db, flags, "after"), SQLITE_OK);
-    return db;
 }
 
 /* ---- one image ---- */
@@ -236,7 +165,7 @@ static void recover_and_check(struct trial *t, sqlite3 *db)
         sqlite3_close(db);
         kill_after(t, w);
         if (open_after(t, w)) {
-            db = look_inside(t);
+            db = look_inside(t->script->w.url, "after");
             if (rows_of(db, ROWS_OF_WORK) != before)
                 violated(t, "a second recovery changes the rows");
             sqlite3_close(db);
@@ -270,11 +199,11 @@ static void try_image(struct trial *t, enum crash_loss loss, uint64_t seed)
     t->seed = seed;
     t->images++;
     crash_disk_cut(t->replay, loss, seed, t->after);
-    sqlite3 *db = look_inside(t);
+    sqlite3 *db = look_inside(t->script->w.url, "after");
     uint64_t rows = rows_of(db, ROWS_OF_ALL);
     size_t next = t->next_sync[t->point];
     if (rows != t->states[t->point] && rows != t->states[next])
-        violated(t, "half of a transaction is there, or an older state");
+        violated(t, "the rows are neither those before nor those after the transaction");
     if (seen_before(t, rows) && loss == CRASH_MIX && !t->full)
         sqlite3_close(db);
     else
@@ -298,7 +227,7 @@ static void find_states(struct trial *t)
         t->states[i] = i > 0 ? t->states[i - 1] : 0;
         if (i == 0 || crash_disk_is_sync(disk, i)) {
             crash_disk_cut(replay, i ? CRASH_LOSE : CRASH_KEEP, 0, t->after);
-            sqlite3 *db = look_inside(t);
+            sqlite3 *db = look_inside(t->script->w.url, "after");
             t->states[i] = rows_of(db, ROWS_OF_ALL);
             sqlite3_close(db);
         }

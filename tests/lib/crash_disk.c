@@ -3,11 +3,17 @@
 
 #include "base/hash.h"
 
-void *must_have(void *memory)
+void *grow(void *memory, size_t bytes)
 {
-    if (!memory)
+    void *grown = sqlite3_realloc64(memory, bytes);
+    if (!grown)
         abort();
-    return memory;
+    return grown;
+}
+
+void *take(size_t bytes)
+{
+    return memset(grow(NULL, bytes), 0, bytes);
 }
 
 /* ---- contents ---- */
@@ -15,14 +21,14 @@ void *must_have(void *memory)
 static void page_release(struct page *page)
 {
     if (page && --page->refs == 0)
-        free(page);
+        sqlite3_free(page);
 }
 
 static void content_release(struct content *c)
 {
     for (size_t i = 0; i < c->count; i++)
         page_release(c->pages[i]);
-    free(c->pages);
+    sqlite3_free(c->pages);
     *c = (struct content){ 0 };
 }
 
@@ -30,7 +36,7 @@ static void content_reserve(struct content *c, size_t count)
 {
     if (count > c->capacity) {
         size_t capacity = count < 16 ? 16 : 2 * count;
-        c->pages = must_have(realloc(c->pages, capacity * sizeof(*c->pages)));
+        c->pages = grow(c->pages, capacity * sizeof(struct page *));
         c->capacity = capacity;
     }
     while (c->count < count)
@@ -58,7 +64,7 @@ static struct page *content_page(struct content *c, size_t i)
     struct page *old = c->pages[i];
     if (old && old->refs == 1)
         return old;
-    struct page *page = must_have(malloc(sizeof(*page)));
+    struct page *page = grow(NULL, sizeof(*page));
     page->refs = 1;
     if (old)
         memcpy(page->bytes, old->bytes, PAGE_BYTES);
@@ -136,14 +142,14 @@ static void list_add(struct change_list *list, const struct change *change)
 {
     if (list->count == list->capacity) {
         list->capacity = list->capacity ? 2 * list->capacity : 64;
-        list->list = must_have(realloc(list->list, list->capacity * sizeof(*list->list)));
+        list->list = grow(list->list, list->capacity * sizeof(struct change *));
     }
     list->list[list->count++] = change;
 }
 
 static void list_release(struct change_list *list)
 {
-    free(list->list);
+    sqlite3_free(list->list);
     *list = (struct change_list){ 0 };
 }
 
@@ -164,13 +170,14 @@ static void directory_remove(struct directory *d, int file)
 
 static struct file *file_new(struct crash_disk *disk, const char *name)
 {
-    struct file *file = must_have(new (struct file));
+    struct file *file = take(sizeof(struct file));
     file->id = disk->file_count;
-    file->name = must_have(strdup(name));
+    size_t n = strlen(name) + 1;
+    file->name = memcpy(take(n), name, n);
     if (disk->file_count == disk->file_capacity) {
         disk->file_capacity = disk->file_capacity ? 2 * disk->file_capacity : 8;
-        disk->files = must_have(
-            realloc(disk->files, (size_t)disk->file_capacity * sizeof(struct file *)));
+        disk->files =
+            grow(disk->files, (size_t)disk->file_capacity * sizeof(struct file *));
     }
     disk->files[disk->file_count++] = file;
     return file;
@@ -182,8 +189,8 @@ static void file_free(struct file *file)
     content_release(&file->now);
     content_release(&file->synced);
     list_release(&file->pending);
-    free(file->name);
-    free(file);
+    sqlite3_free(file->name);
+    sqlite3_free(file);
 }
 
 static void clear(struct crash_disk *disk)
@@ -401,7 +408,7 @@ static void apply(struct crash_disk *disk, const struct change *c)
 static void make(struct crash_disk *disk, const struct change *how, const void *data)
 {
     size_t bytes = how->type == CHANGE_WRITE || how->type == CHANGE_CREATE ? how->n : 0;
-    struct change *c = must_have(malloc(sizeof(*c) + bytes));
+    struct change *c = grow(NULL, sizeof(*c) + bytes);
     *c = *how;
     if (bytes > 0)
         memcpy(c->data, data, bytes);
@@ -410,7 +417,7 @@ static void make(struct crash_disk *disk, const struct change *how, const void *
     if (disk->record)
         list_add(&disk->changes, c);
     else
-        free(c);
+        sqlite3_free(c);
 }
 
 struct file *disk_create(struct crash_disk *disk, const char *name)
@@ -458,7 +465,7 @@ void disk_sync(struct crash_disk *disk, struct file *file, bool directory)
 
 struct crash_disk *crash_disk_new(const char *name, bool record, const int64_t *clock)
 {
-    struct crash_disk *disk = must_have(new (struct crash_disk));
+    struct crash_disk *disk = take(sizeof(struct crash_disk));
     disk->name = name;
     disk->record = disk->tracks = record;
     disk->clock = clock;
@@ -474,11 +481,11 @@ void crash_disk_free(struct crash_disk *disk)
     sqlite3_vfs_unregister(&disk->vfs);
     clear(disk);
     for (size_t i = 0; i < disk->changes.count; i++)
-        free((void *)disk->changes.list[i]);
+        sqlite3_free((void *)disk->changes.list[i]);
     list_release(&disk->changes);
     list_release(&disk->pending);
-    free(disk->files);
-    free(disk);
+    sqlite3_free(disk->files);
+    sqlite3_free(disk);
 }
 
 void crash_disk_stop_after(struct crash_disk *disk, size_t n)

@@ -95,7 +95,9 @@ struct crash_disk {
 };
 
 /* crash_disk.c */
-void *must_have(void *memory); /* there is no test without it */
+/* Memory is SQLite's, so that a test can let ours run out; there is no test without. */
+void *grow(void *memory, size_t bytes);
+void *take(size_t bytes); /* zeroed */
 void content_read(const struct content *c, int64_t offset, void *to, size_t n);
 struct file *disk_find(const struct crash_disk *disk, const char *name); /* NULL: none */
 /* Each makes a change, and records it. */

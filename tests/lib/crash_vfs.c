@@ -196,9 +196,9 @@ static int do_shm_map(sqlite3_file *f, int region, int bytes, int extend,
         file->shm_users++;
     }
     if (!file->shm)
-        file->shm = must_have(calloc(SHM_REGIONS_MAX, sizeof(void *)));
+        file->shm = take(SHM_REGIONS_MAX * sizeof(void *));
     while (file->shm_regions <= region && extend)
-        file->shm[file->shm_regions++] = must_have(calloc(1, (size_t)bytes));
+        file->shm[file->shm_regions++] = take((size_t)bytes);
     if (region < file->shm_regions)
         *ret = file->shm[region];
     return SQLITE_OK;
@@ -274,8 +274,8 @@ static int do_shm_unmap(sqlite3_file *f, int delete)
     if (--file->shm_users > 0)
         return SQLITE_OK;
     for (int i = 0; i < file->shm_regions; i++)
-        free(file->shm[i]);
-    free(file->shm);
+        sqlite3_free(file->shm[i]);
+    sqlite3_free(file->shm);
     file->shm = NULL;
     file->shm_regions = 0;
     return SQLITE_OK;

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fault_duties.h -- what time makes due in the fixture of faults.h: how each duty is
+ * brought about, and what is true when it was done. */
+#pragma once
+
+#include "faults.h"
+
+/* Time passes; what is due is tried once more at each step.  Nothing is expected of
+ * it: the store may fail at any moment. */
+static inline void fault_pass(struct world *w, int seconds)
+{
+    for (int left = seconds; left >= 0; left -= 8) {
+        int64_t step = (left < 8 ? left : 8) * US_PER_S;
+        w->wall += step;
+        w->mono += step;
+        for (int i = 0; i < 100; i++)
+            if (engine_tick(w->engine) > w->wall && !w->engine->recovery)
+                break;
+    }
+}
+
+static inline int fault_state(struct world *w, int64_t id)
+{
+    struct job_row row = { 0 };
+    int r = store_job_get(w->engine->store, id, &w->arena, &row);
+    return r < 0 ? r : row.job.state;
+}
+
+static inline bool fault_crashed(struct world *w, int64_t id)
+{
+    return fault_state(w, id) == JOB_FAILED &&
+           look(w, id).run.error.type == ERROR_CRASH && retry_of(w, id) != 0;
+}
+
+struct fault_duty {
+    const char *name;
+    void (*before)(struct world *w); /* settings, before it is opened; or NULL */
+    void (*drive)(struct world *w);
+    bool (*done)(struct world *w);
+    bool crashed; /* on the store whose process was killed */
+    bool cold;    /* the faults begin before the first tick */
+};
+
+static inline void drive_due(struct world *w)
+{
+    fault_pass(w, 12);
+}
+static inline bool due_done(struct world *w)
+{
+    return fault_state(w, fx.scheduled) == JOB_QUEUED &&
+           fault_state(w, fx.expiring) == JOB_CANCELLED;
+}
+
+static inline void drive_holds(struct world *w)
+{
+    fault_pass(w, 20);
+}
+static inline bool holds_done(struct world *w)
+{
+    struct reservation first, next;
+    check_ok(store_reservation_get(w->engine->store, fx.hold, &w->arena, &first));
+    check_ok(store_reservation_get(w->engine->store, fx.next_hold, &w->arena, &next));
+    return first.state == RESERVATION_EXPIRED && next.state == RESERVATION_ACTIVE;
+}
+
+/* The session s1 is never heard of again. */
+static inline void drive_reaper(struct world *w)
+{
+    fault_pass(w, 40);
+}
+static inline bool reaper_done(struct world *w)
+{
+    for (size_t i = 0; i < array_len(fx.running); i++)
+        if (!fault_crashed(w, fx.running[i]))
+            return false;
+    return fault_state(w, fx.cancelling) == JOB_FAILED;
+}
+
+/* It beats, and one of its runs is over its deadline. */
+static inline void drive_deadline(struct world *w)
+{
+    int64_t runs[] = { fx.running[0], fx.running[1], fx.running[2],
+                       fx.running[3], fx.cancelling, fx.overdue };
+    for (int i = 0; i < 5; i++) {
+        struct command *c = command_new(OP_BEAT);
+        if (c) {
+            c->beat.session = SLICE("s1");
+            c->beat.runs = runs;
+            c->beat.run_count = array_len(runs);
+            (void)world_apply(w, c);
+        }
+        command_free(c);
+        fault_pass(w, 7);
+    }
+}
+static inline bool deadline_done(struct world *w)
+{
+    return fault_state(w, fx.overdue) == JOB_FAILED &&
+           look(w, fx.overdue).run.error.type == ERROR_TIMEOUT;
+}
+
+static inline void drive_recovery(struct world *w)
+{
+    fault_pass(w, 0);
+}
+static inline bool recovery_done(struct world *w)
+{
+    return fault_crashed(w, fx.here[0]) && fault_crashed(w, fx.here[1]) &&
+           w->engine->ready;
+}
+
+static inline void before_sweep(struct world *w)
+{
+    w->settings.recovery_on_startup = false;
+    w->settings.zombie_threshold_us = 15 * US_PER_S;
+    w->settings.cleanup_interval_us = 10 * US_PER_S;
+}
+static inline void drive_sweep(struct world *w)
+{
+    fault_pass(w, 24);
+}
+static inline bool sweep_done(struct world *w)
+{
+    return fault_crashed(w, fx.here[0]) && fault_crashed(w, fx.here[1]);
+}
+
+static inline void before_retention(struct world *w)
+{
+    w->settings.retention_completed_us = w->settings.retention_failed_us = US_PER_DAY;
+    w->wall += 3 * US_PER_DAY;
+}
+static inline void drive_retention(struct world *w)
+{
+    fault_pass(w, 64);
+}
+static inline bool retention_done(struct world *w)
+{
+    return fault_state(w, fx.completed) == -HF_NOT_FOUND &&
+           fault_state(w, fx.failed) == -HF_NOT_FOUND;
+}
+
+/* This node takes work, and beats. */
+static inline void drive_node(struct world *w)
+{
+    if (w->capacity == 0)
+        engine_set_capacity(w->engine, w->capacity = 3);
+    fault_pass(w, 12);
+}
+static inline bool node_done(struct world *w)
+{
+    return w->engine->run_count == 3;
+}
+
+static inline void before_reclass(struct world *w)
+{
+    w->kinds[1] = "work";
+    w->kind_count = 2;
+}
+static inline bool reclass_done(struct world *w)
+{
+    return !w->engine->reclass.under_way &&
+           look(w, fx.waiting[0]).job.class == CLASS_NODE &&
+           look(w, fx.scheduled_retry).job.class == CLASS_NODE;
+}
+
+static const struct fault_duty fault_duties[] = {
+    { "what is due, what expires", NULL, drive_due, due_done, false, false },
+    { "holds", NULL, drive_holds, holds_done, false, false },
+    { "an owner's death", NULL, drive_reaper, reaper_done, false, false },
+    { "a deadline", NULL, drive_deadline, deadline_done, false, false },
+    { "recovery", NULL, drive_recovery, recovery_done, true, true },
+    { "the sweep", before_sweep, drive_sweep, sweep_done, true, false },
+    { "retention", before_retention, drive_retention, retention_done, false, true },
+    { "the node's own work", NULL, drive_node, node_done, false, false },
+    { "other kinds", before_reclass, drive_recovery, reclass_done, false, true },
+};
