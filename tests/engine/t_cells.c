@@ -233,8 +233,8 @@ TEST(due_by_the_clock)
     set_stage(&s, false, job_of_kind("crawl"));
     /* Whatever its state, its time comes now; only the scheduled one is touched. */
     char sql[100];
-    snprintf(sql, sizeof(sql), "UPDATE jobs SET run_at = %lld",
-             (long long)(s.w.wall + 5 * US_PER_S));
+    long long soon = s.w.wall + 5 * US_PER_S;
+    snprintf(sql, sizeof(sql), "UPDATE jobs SET run_at = %lld", soon);
     run_sql(&s.w, sql);
     live(&s.w, 5 * US_PER_S);
     end_stage(&s, "due by the clock");
@@ -396,8 +396,8 @@ TEST(expire_by_the_clock)
     struct new_job job = job_of_kind("crawl");
     set_stage(&s, false, job);
     char sql[100];
-    snprintf(sql, sizeof(sql), "UPDATE jobs SET expires_at = %lld",
-             (long long)(s.w.wall + 5 * US_PER_S));
+    long long soon = s.w.wall + 5 * US_PER_S;
+    snprintf(sql, sizeof(sql), "UPDATE jobs SET expires_at = %lld", soon);
     run_sql(&s.w, sql);
     live(&s.w, 5 * US_PER_S);
     end_stage(&s, "expire");

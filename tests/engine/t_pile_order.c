@@ -60,6 +60,7 @@ static void bring(struct world *w, int state, int64_t *ids, size_t count)
 {
     struct test_pile pile = { 0 };
     struct new_job job = job_of_kind("crawl");
+    check(count > 0);
     if (state == JOB_SCHEDULED)
         job.run_at = w->wall + 3600 * US_PER_S;
     for (size_t i = 0; i < count; i++)
@@ -93,7 +94,8 @@ static void same(const char *what, int64_t a, int64_t b)
 
 static void same_text(const char *what, struct slice a, struct slice b)
 {
-    if ((a.p != NULL) != (b.p != NULL) || !slice_equal(a, b))
+    bool equal = a.p && b.p ? slice_equal(a, b) : !a.p && !b.p;
+    if (!equal)
         fail("%s: %s is %.*s in the pile, %.*s one by one", story, what, (int)a.n, a.p,
              (int)b.n, b.p);
 }

@@ -124,7 +124,8 @@ static void same(struct story *s, const char *what, int64_t a, int64_t b)
 
 static void same_text(struct story *s, const char *what, struct slice a, struct slice b)
 {
-    if ((a.p != NULL) != (b.p != NULL) || !slice_equal(a, b))
+    bool equal = a.p && b.p ? slice_equal(a, b) : !a.p && !b.p;
+    if (!equal)
         fail("seed %llu, step %d: %s is %.*s in the pile, %.*s one by one",
              (unsigned long long)s->seed, s->step, what, (int)a.n, a.p, (int)b.n, b.p);
 }

@@ -357,8 +357,9 @@ static int set(struct world *w, const struct setting_case *s, int64_t value, boo
 static void check_range(struct world *w, const struct setting_case *s)
 {
     char sentence[200];
+    long long over = s->most + 1;
     snprintf(sentence, sizeof(sentence), "%s is %lld; it must be between %lld and %lld.",
-             s->field, (long long)(s->most + 1), (long long)s->least, (long long)s->most);
+             s->field, over, (long long)s->least, (long long)s->most);
     check_ok(set(w, s, s->least * s->unit, false));
     check_ok(set(w, s, s->most * s->unit, false));
     check_err(set(w, s, (s->most + 1) * s->unit, false), -HF_INVALID);
