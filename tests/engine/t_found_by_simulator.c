@@ -71,3 +71,30 @@ TEST(two_beats_in_one_pile_are_two_beats)
     pile_free(&pile);
     world_close(&w);
 }
+
+/* Nodes take their ids in blocks.  A reservation whose id was below that of the one
+ * that held the queue was refused: both would have held it. */
+TEST(who_holds_a_queue_is_not_asked_for_by_the_order_of_ids)
+{
+    struct world w;
+    world_init(&w);
+    world_open(&w);
+    enqueue_kind(&w, "crawl");
+    struct queue *queue = queue_named(&w, "default");
+    char sql[400];
+    snprintf(sql, sizeof(sql),
+             "INSERT INTO reservations (id, queue_id, state, holder, created_at, "
+             "wait_until, ttl_us, granted_at, expires_at) VALUES "
+             "(900000, %lld, 3, 'another node''s', %lld, 0, 60000000, %lld, %lld)",
+             (long long)queue->id, (long long)w.wall, (long long)w.wall,
+             (long long)(w.wall + 60 * US_PER_S));
+    run_sql(&w, sql);
+    struct command *c = command_new(OP_RESERVE);
+    c->reserve.queue = SLICE("default");
+    c->reserve.holder = SLICE("ours");
+    c->reserve.wait_us = 120 * US_PER_S;
+    check_ok(world_apply(&w, c));
+    check_int(c->reserve.out.state, RESERVATION_WAITING);
+    command_free(c);
+    world_close(&w);
+}
