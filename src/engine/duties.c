@@ -253,6 +253,8 @@ static int do_poll(struct engine *engine, int64_t now)
 static int64_t claim_idle(struct tx *tx, void *arg)
 {
     (void)arg;
+    if (tx->engine->next_expiry <= tx->now)
+        return 0; /* there is more to expire than a bite, and none may be begun */
     int r = open_gates(tx, NULL, 0);
     return r < 0 ? r : claim_for_node(tx);
 }

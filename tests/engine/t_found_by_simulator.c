@@ -98,3 +98,29 @@ TEST(who_holds_a_queue_is_not_asked_for_by_the_order_of_ids)
     command_free(c);
     world_close(&w);
 }
+
+/* More had expired than one tick cancels, and the same tick began some of the rest. */
+TEST(a_tick_begins_none_of_the_many_that_have_expired)
+{
+    enum { MANY = 520 };
+    struct world w;
+    static struct new_job jobs[MANY];
+    world_init(&w);
+    w.kinds[0] = "image";
+    w.kind_count = 1;
+    world_open(&w);
+    for (int i = 0; i < MANY; i++) {
+        jobs[i] = job_of_kind("image");
+        jobs[i].expires_at = w.wall + US_PER_S;
+    }
+    struct command *c = make_batch(jobs, MANY);
+    check_ok(world_apply(&w, c));
+    command_free(c);
+    w.wall += 2 * US_PER_S;
+    w.mono += 2 * US_PER_S;
+    engine_set_capacity(w.engine, 10);
+    world_settle(&w);
+    check_int(w.started_count, 0);
+    check_int(count_of(&w, "default", COUNT_CANCELLED), MANY);
+    world_close(&w);
+}
