@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 
 #include "bare.h"
-#include "engine/holdfast_handle.h"
+#include "embed/handle.h"
 
 enum { THREADS_MAX = 256 };
 

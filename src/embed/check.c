@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * holdfast_check.c -- the verifier, for whoever has the handle.
+ * check.c -- the verifier, for whoever has the handle.
  *
  * It reads whole tables in one snapshot, which may take seconds: on a connection
  * of its own, so that nobody who only wants to look at a job waits for it. */
 #include "engine/check.h"
-#include "engine/holdfast_handle.h"
+#include "embed/handle.h"
 
 struct listener {
     void (*found)(void *arg, const struct hf_finding *finding);

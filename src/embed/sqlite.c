@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * holdfast_sqlite.c -- a job inside the application's own transaction.
+ * sqlite.c -- a job inside the application's own transaction.
  *
  * There is no handle and no thread here: the rules of enqueueing are applied
  * to the application's connection, between a savepoint and its release, so that
  * a refusal leaves its transaction as it was.  The engine they are given is only
  * a place for the settings: it has no owner and claims nothing. */
 #include "base/limits.h"
-#include "engine/holdfast_handle.h"
-#include "engine/holdfast_job.h"
+#include "embed/handle.h"
+#include "embed/job.h"
 
 static int enqueue_here(struct engine *engine, struct command *command, struct error *why)
 {

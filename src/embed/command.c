@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * holdfast_command.c -- calls that change something and wait for it.
+ * command.c -- calls that change something and wait for it.
  *
  * Each builds a command, has it applied, and hands out its answer.  The caller
  * waits, so its texts are used where they lie. */
 #include "base/limits.h"
 #include "base/text.h"
-#include "engine/holdfast_handle.h"
+#include "embed/handle.h"
 
 struct command *command_begin(struct hf *hf, enum op op, struct error *why)
 {

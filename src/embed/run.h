@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * holdfast_run.h -- one run in a worker's hands: its handler, progress, outcome.
+ * run.h -- one run in a worker's hands: its handler, progress, outcome.
  *
  * A slot holds one run after another.  Everything its reports need is made with
  * it, so that a run that was claimed can always be answered for. */

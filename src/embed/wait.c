@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * holdfast_wait.c -- waiting for a job's end, or for a queue.
+ * wait.c -- waiting for a job's end, or for a queue.
  *
  * What this process does is heard of at once: whoever commits an end wakes its
  * watchers.  What others do is seen by looking again, after 20 ms, then after
@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/limits.h"
-#include "engine/holdfast_handle.h"
+#include "embed/handle.h"
 
 #define FIRST_LOOK_US (20 * US_PER_MS)
 

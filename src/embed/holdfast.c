@@ -5,7 +5,7 @@
 
 #include "base/limits.h"
 #include "base/text.h"
-#include "engine/holdfast_handle.h"
+#include "embed/handle.h"
 
 /* The public numbers are the store's: a view hands them out as they are. */
 static_assert((int)HF_SCHEDULED == JOB_SCHEDULED && (int)HF_CANCELLED == JOB_CANCELLED,

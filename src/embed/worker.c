@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * holdfast_worker.c -- from a claimed run to its outcome.
+ * worker.c -- from a claimed run to its outcome.
  *
  * The committer's thread claims runs for this process and hands them over in
  * pool_started(); a worker takes one, calls its handler, and reports.  A report
  * that the store cannot take now (the database is away, the disk is full) is
  * repeated until it can: the outcome of work is not thrown away. */
-#include "engine/holdfast_pool.h"
+#include "embed/pool.h"
 
 static int64_t mono_us(void)
 {

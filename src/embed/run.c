@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * holdfast_run.c -- what a handler can say about its run, and what becomes of
+ * run.c -- what a handler can say about its run, and what becomes of
  * it. */
-#include "engine/holdfast_run.h"
+#include "embed/run.h"
 
 #include <stdio.h>
 

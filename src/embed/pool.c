@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * holdfast_pool.c -- the worker threads as a whole: starting, stopping, ending.
+ * pool.c -- the worker threads as a whole: starting, stopping, ending.
  *
  * Nothing is claimed before there is a thread to execute it, and no thread ends
  * before what was claimed has been answered for:
@@ -10,7 +10,7 @@
  *   the grace                 handlers return by themselves
  *   told, and handed over     those that have not
  *   threads joined            a thread cannot be killed */
-#include "engine/holdfast_pool.h"
+#include "embed/pool.h"
 
 #include <signal.h>
 

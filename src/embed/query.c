@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * holdfast_query.c -- looking: jobs, their events, queues with their counts.
+ * query.c -- looking: jobs, their events, queues with their counts.
  *
  * Everything is read through the reader, in one snapshot per call.  A view is
  * one object with its arena behind it: one call frees all of it. */
 #include <stdio.h>
 
 #include "base/limits.h"
-#include "engine/holdfast_handle.h"
+#include "embed/handle.h"
 
 /* A page of 1000 jobs with results of 1 MiB would fit a server's memory, but not
  * an embedding program's: the page is refused before. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * holdfast_queues.c -- the queues with their settings and counts.
+ * queues.c -- the queues with their settings and counts.
  *
  * Counts are kept as jobs change state and only added up here, so that this
  * costs the same with ten jobs and with ten million. */
-#include "engine/holdfast_handle.h"
+#include "embed/handle.h"
 
 struct queues_view {
     struct hf_queues queues; /* first */

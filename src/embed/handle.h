@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * holdfast_handle.h -- what the files of the public API share: the handle.
+ * handle.h -- what the files of the public API share: the handle.
  *
  * Three parts that share nothing but mail:
  *
@@ -19,7 +19,7 @@
 
 #include "engine/committer.h"
 
-struct pool; /* holdfast_pool.h */
+struct pool; /* pool.h */
 
 /* Someone who waits; lives on the waiting thread's stack. */
 struct watcher {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * holdfast_recovery.c -- recovering by hand, looking ahead, and the reports. */
-#include "base/limits.h"
-#include "engine/holdfast_handle.h"
+ * recovery.c -- recovering by hand, looking ahead, and the reports. */
 #include "engine/recovery.h"
+#include "base/limits.h"
+#include "embed/handle.h"
 
 /* ---- by hand ---- */
 

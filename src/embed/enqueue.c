@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * holdfast_enqueue.c -- new jobs: checked and copied here, written by the
+ * enqueue.c -- new jobs: checked and copied here, written by the
  * committer.
  *
  * What can be said without the store is said in the caller's thread, before
@@ -9,8 +9,8 @@
  * built the same way, and one copy is cheap beside a commit. */
 #include "base/hash.h"
 #include "base/limits.h"
-#include "engine/holdfast_handle.h"
-#include "engine/holdfast_job.h"
+#include "embed/handle.h"
+#include "embed/job.h"
 
 /* ---- a job in the engine's words ---- */
 

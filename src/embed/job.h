@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * holdfast_job.h -- a job as the public API asks for it, in the engine's words.
+ * job.h -- a job as the public API asks for it, in the engine's words.
  *
  * Shared by the ways to enqueue, with a handle and without. */
 #pragma once

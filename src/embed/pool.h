@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * holdfast_pool.h -- worker threads and the slots that their runs sit in.
+ * pool.h -- worker threads and the slots that their runs sit in.
  *
  * The way of a slot:
  *
@@ -19,8 +19,8 @@
 
 #include <semaphore.h>
 
-#include "engine/holdfast_handle.h"
-#include "engine/holdfast_run.h"
+#include "embed/handle.h"
+#include "embed/run.h"
 
 struct pool {
     struct hf *hf;
@@ -42,5 +42,5 @@ struct pool {
 /* One more slot, free; NULL without memory. */
 struct slot *pool_new_slot(struct pool *pool);
 
-/* A worker's life: takes what is ready, until the pool closes.  holdfast_worker.c */
+/* A worker's life: takes what is ready, until the pool closes.  worker.c */
 void *worker_main(void *pool);
