@@ -123,6 +123,18 @@ enum {
     LIMIT_HEADER_BYTES = 8192, /* one header, name and value */
 };
 
+/* What the other end of an outgoing request may send before it is hung up on: a
+ * response is read to its end so that the server can finish its work, but a stream
+ * without end is none.  The head is kept whole, so it is smaller. */
+enum {
+    LIMIT_FETCH_BODY_BYTES = 16 << 20,
+    LIMIT_FETCH_HEAD_BYTES = 64 << 10,
+    LIMIT_REDIRECTS = 20, /* as browsers have it */
+    DEFAULT_REDIRECTS = 5,
+    DEFAULT_CONNECT_MS = 10 * 1000, /* a lost SYN is repeated after 1, 3 and 7 s */
+    LIMIT_DENY_NETWORKS = 256,      /* each is compared with each new connection */
+};
+
 /* One line of the log.  Longer ones are cut by the journal anyway, and a line
  * may not be a way to fill a disk. */
 enum {
