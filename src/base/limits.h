@@ -135,6 +135,12 @@ enum {
     LIMIT_DENY_NETWORKS = 256,      /* each is compared with each new connection */
 };
 
+/* A command's words.  The kernel takes 128 KiB for one and 2 MiB in all; a line
+ * of a configuration file that long is a mistake. */
+enum {
+    LIMIT_ARGV_BYTES = 32 << 10,
+};
+
 /* One line of the log.  Longer ones are cut by the journal anyway, and a line
  * may not be a way to fill a disk. */
 enum {
