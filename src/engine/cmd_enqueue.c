@@ -46,6 +46,7 @@ static int resolve(struct tx *tx, struct command *command, const struct new_job 
         r = store_queue(tx->store, named(in->queue), true, &entry);
     if (r < 0)
         return r;
+    assert(entry);
     const struct queue *q = &entry->queue;
     bool http = slice_equal(in->kind, SLICE("http"));
     int64_t run_at = in->delay_us > 0 ? tx->now + in->delay_us : in->run_at;
