@@ -259,6 +259,10 @@ static int enqueue_one(struct tx *tx, struct command *command, const struct new_
                        struct enqueued *out)
 {
     struct job job;
+    struct job *made =
+        command->enqueue.made ? &command->enqueue.made[in - command->enqueue.jobs] : NULL;
+    if (made)
+        made->id = 0;
     int r = resolve(tx, command, in, &job);
     if (r == 0)
         r = look_for_key(tx, command, in, &job, out);
@@ -273,6 +277,10 @@ static int enqueue_one(struct tx *tx, struct command *command, const struct new_
     if (job.expires_at && job.expires_at < tx->engine->next_expiry)
         tx->engine->next_expiry = job.expires_at;
     *out = (struct enqueued){ .id = job.id, .state = job.state };
+    if (made) {
+        *made = job;
+        made->retry_delays = arena_dup(&command->arena, job.retry_delays);
+    }
     return tx->store->failed;
 }
 

@@ -97,6 +97,8 @@ struct command {
             struct slice idempotency_key; /* absent: none */
             uint8_t body_hash[32];
             struct enqueued *out; /* as many as jobs; allocated by the builder */
+            struct job *made;     /* the same, or NULL: who wants to show what was made;
+                                     slices in the command; id 0 where none was */
         } enqueue;
         struct {
             struct slice *queues; /* in the caller's order; none: every queue */

@@ -337,6 +337,7 @@ void engine_abandon(struct engine *engine)
     free(engine->runs);
     free(engine->fresh);
     free(engine->notes);
+    free(engine->told);
     lockfile_free(engine->lock);
     free(engine);
 }

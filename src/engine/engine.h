@@ -46,6 +46,8 @@ struct engine_hooks {
     void (*stop_run)(void *arg, int64_t job_id, int type);
     /* Work may be ready for remote workers in this queue. */
     void (*ready)(void *arg, int64_t queue_id);
+    /* What happened, stored or not (see tell.c); ids of events are not known here. */
+    void (*told)(void *arg, const struct event *events, size_t count);
     /* At start: may this run of a dead node go on under the new one?  True when
      * it was found alive (executors of commands answer this). */
     bool (*adopt)(void *arg, const struct job_row *row);
@@ -141,6 +143,8 @@ struct engine {
         int type; /* NOTE_ENDED, or the error type of a stop */
     } * notes;
     size_t note_count, note_capacity;
+    struct event *told; /* only where somebody listens */
+    size_t told_count, told_capacity;
 
     /* for people and metrics */
     struct engine_totals {
@@ -275,13 +279,15 @@ int64_t make_retry(struct tx *tx, struct job *failed, const struct retry_decisio
 void cancel_waiting(struct tx *tx, struct job *job, struct slice reason,
                     const char *event_type);
 
-/* Posts an event about a job; `format` is the JSON object's inside. */
+/* Events, tell.c.  Posts one, and notes it for whoever listens. */
+void tell_event(struct tx *tx, const struct event *event);
+/* One about a job; `format` is the JSON object's inside. */
 void tell(struct tx *tx, const struct job *job, const char *type, const char *format, ...)
     printf_like(4, 5);
 /* Text as a JSON string, for such a format; null if absent. */
 const char *quoted(struct tx *tx, struct slice text);
-/* The same as tell() for the ordinary three (enqueued, started, completed): only
- * where event_level asks for them. */
+/* The same as tell() for the ordinary three (enqueued, started, completed): written
+ * only where event_level asks for them. */
 void tell_ordinary(struct tx *tx, const struct job *job, const char *type);
 
 /* This node's runs.  Noted changes count at once for what may be claimed, are
@@ -290,11 +296,12 @@ struct local_run *local_run_find(struct engine *engine, int64_t job_id);
 void note_started(struct engine *engine, const struct started *run);
 void note_ended(struct engine *engine, int64_t job_id);
 void note_stop(struct engine *engine, int64_t job_id, int type);
+void note_told(struct tx *tx, const struct event *event);
 void notes_publish(struct engine *engine);
 void notes_drop(struct engine *engine);
 /* The same for one command behind a savepoint: all noted after the mark. */
 struct notes_mark {
-    size_t notes, fresh;
+    size_t notes, fresh, told;
 };
 struct notes_mark notes_mark(const struct engine *engine);
 void notes_undo(struct engine *engine, struct notes_mark mark);

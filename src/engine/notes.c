@@ -117,6 +117,25 @@ void note_stop(struct engine *engine, int64_t job_id, int type)
         add_note(engine, job_id, type);
 }
 
+void note_told(struct tx *tx, const struct event *event)
+{
+    struct engine *engine = tx->engine;
+    if (!engine->hooks.told)
+        return;
+    struct event *grown = grow(engine->told, engine->told_count, &engine->told_capacity,
+                               sizeof(*engine->told));
+    if (!grown) {
+        store_fail(engine->store, -HF_NOMEM);
+        return;
+    }
+    engine->told = grown;
+    struct event copy = *event;
+    copy.at = tx->now;
+    copy.data = keep(engine, event->data);
+    if (store_fail(engine->store, arena_end(&engine->pending_arena)) == 0)
+        engine->told[engine->told_count++] = copy;
+}
+
 size_t local_busy(const struct engine *engine)
 {
     size_t busy = engine->run_count + engine->fresh_count;
@@ -129,6 +148,7 @@ static void forget(struct engine *engine)
 {
     engine->fresh_count = 0;
     engine->note_count = 0;
+    engine->told_count = 0;
     arena_reset(&engine->pending_arena);
 }
 
@@ -158,12 +178,15 @@ void notes_publish(struct engine *engine)
     }
     if (engine->fresh_count > 0 && engine->hooks.started)
         engine->hooks.started(engine->hooks.arg, engine->fresh, engine->fresh_count);
+    if (engine->told_count > 0)
+        engine->hooks.told(engine->hooks.arg, engine->told, engine->told_count);
     forget(engine);
 }
 
 struct notes_mark notes_mark(const struct engine *engine)
 {
-    return (struct notes_mark){ engine->note_count, engine->fresh_count };
+    return (struct notes_mark){ engine->note_count, engine->fresh_count,
+                                engine->told_count };
 }
 
 void notes_undo(struct engine *engine, struct notes_mark mark)
@@ -190,6 +213,7 @@ void notes_undo(struct engine *engine, struct notes_mark mark)
     }
     engine->note_count = mark.notes;
     engine->fresh_count = mark.fresh;
+    engine->told_count = mark.told;
 }
 
 void notes_drop(struct engine *engine)
