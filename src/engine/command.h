@@ -78,6 +78,7 @@ struct enqueued {
 struct started {
     struct job job; /* payload included; slices in the claim's arena */
     int64_t started_at, deadline_at, owner_id;
+    bool adopted; /* it was under way already, under a node that is gone */
 };
 
 struct command {

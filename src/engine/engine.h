@@ -65,6 +65,7 @@ struct engine_options {
     const struct host *host;         /* NULL: ask the system; tests pretend */
     const char *const *kinds;        /* that this node executes */
     size_t kind_count;
+    enum executor executor; /* of those kinds; 0: handlers.  http has its own */
     struct engine_hooks hooks;
     const char *vfs; /* SQLite, for tests */
     int busy_ms;     /* SQLite: 0 for the default */
@@ -109,6 +110,7 @@ struct engine {
     /* dispatch */
     struct dispatch dispatch;
     char **kinds; /* that this node executes */
+    enum executor executor;
     size_t kind_count;
     size_t capacity; /* how many runs this node's executors take at once */
     struct local_run *runs;
@@ -132,6 +134,7 @@ struct engine {
     int64_t judge_from;           /* no remote lease or deadline is judged before */
     int64_t tick_wall, tick_mono; /* of the last tick: jumps and suspends */
     bool holds;                   /* some reservation is open */
+    bool has_left;                /* engine_leave_run() was called */
 
     /* What the open transaction has decided for this process; it becomes true,
      * and the hooks are told, with the commit (pile.c). */
@@ -162,6 +165,11 @@ must_check int engine_open(const struct engine_options *options, struct error *e
  * nothing is written. */
 void engine_close(struct engine *engine);
 void engine_abandon(struct engine *engine);
+
+/* This run is left to go on without a scheduler, for the next start to adopt: it is
+ * not handed over when the engine is closed.  On PostgreSQL this node then stays
+ * alive in the store until its lease is over, so that nobody takes the run before. */
+void engine_leave_run(struct engine *engine, int64_t job_id);
 
 /* Applies a list of commands (linked through mail.next) and answers them. */
 void engine_apply(struct engine *engine, struct command *list);
@@ -294,6 +302,7 @@ void tell_ordinary(struct tx *tx, const struct job *job, const char *type);
  * published with the commit and taken back with a rollback. */
 struct local_run *local_run_find(struct engine *engine, int64_t job_id);
 void note_started(struct engine *engine, const struct started *run);
+void note_adopted(struct engine *engine, const struct job_row *row);
 void note_ended(struct engine *engine, int64_t job_id);
 void note_stop(struct engine *engine, int64_t job_id, int type);
 void note_told(struct tx *tx, const struct event *event);

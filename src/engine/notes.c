@@ -35,9 +35,10 @@ static struct dispatch_queue *entry_of(struct engine *engine, int64_t queue_id)
 
 /* Does it use up the budget for old work?  Recovered retries have a lane of
  * their own for that. */
-static bool is_old(const struct engine *engine, const struct job *job)
+static bool is_old(const struct engine *engine, const struct started *run)
 {
-    return job->position < engine->started_at && job->lane == LANE_NORMAL;
+    return run->job.position < engine->started_at && run->job.lane == LANE_NORMAL &&
+           !run->adopted;
 }
 
 static struct slice keep(struct engine *engine, struct slice text)
@@ -79,8 +80,17 @@ void note_started(struct engine *engine, const struct started *run)
         return;
     }
     engine->fresh[engine->fresh_count++] = copy;
-    dispatch_started(&engine->dispatch, queue, is_old(engine, &run->job),
+    dispatch_started(&engine->dispatch, queue, is_old(engine, run),
                      run->job.lane == LANE_RECOVERED);
+}
+
+void note_adopted(struct engine *engine, const struct job_row *row)
+{
+    note_started(engine, &(struct started){ .job = row->job,
+                                            .started_at = row->run.started_at,
+                                            .deadline_at = row->run.deadline_at,
+                                            .owner_id = engine->owner_id,
+                                            .adopted = true });
 }
 
 static void add_note(struct engine *engine, int64_t job_id, int type)
@@ -208,7 +218,7 @@ void notes_undo(struct engine *engine, struct notes_mark mark)
             dispatch_queue(&engine->dispatch, job->queue_id, -1);
         assert(queue);
         dispatch_ended(queue, job->lane == LANE_RECOVERED);
-        if (is_old(engine, job) && queue->old_started > 0)
+        if (is_old(engine, &engine->fresh[i]) && queue->old_started > 0)
             queue->old_started--;
     }
     engine->note_count = mark.notes;
