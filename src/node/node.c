@@ -86,8 +86,8 @@ static void hear_told(void *arg, const struct event *events, size_t count)
             e->queue_id ? store_queue_by_id(store, e->queue_id) : NULL;
         const char *project =
             e->project_id ? store_project_name(store, e->project_id) : NULL;
-        heard(node, news && news_add_told(news, e, queue ? queue->queue.name : NULL,
-                                          project));
+        heard(node,
+              news && news_add_told(news, e, queue ? queue->queue.name : NULL, project));
     }
 }
 
@@ -187,8 +187,7 @@ static void open_news(struct node *node, struct letter *letter)
     for (const struct news_item *item = news->first; item; item = item->next)
         open_item(calls, item);
     if (calls->ready && (news->ready_count > 0 || news->ready_all))
-        calls->ready(calls->arg, news->ready_all ? NULL : news->ready,
-                     news->ready_count);
+        calls->ready(calls->arg, news->ready_all ? NULL : news->ready, news->ready_count);
     if (calls->turned && news->turned)
         calls->turned(calls->arg, &news->status);
     news_free(news);
@@ -227,10 +226,9 @@ static int put(struct node *node, struct command *command,
     struct answer *answer = arena_array(&command->arena, struct answer, 1);
     if (!answer)
         return -HF_NOMEM;
-    *answer = (struct answer){ .node = node,
-                               .command = command,
-                               .done = command->done,
-                               .arg = command->done_arg };
+    *answer = (struct answer){
+        .node = node, .command = command, .done = command->done, .arg = command->done_arg
+    };
     command->done = answered;
     command->done_arg = answer;
     int r = hand_over(node->committer, command);

@@ -37,8 +37,8 @@ struct node_status {
     int broken;      /* -HF_...: the store is not trusted any more; 0 */
     int64_t owner_id;
     int64_t started_at;
-    int64_t recovered;   /* jobs the recovery under way has resolved so far */
-    int64_t lease_until; /* PostgreSQL; 0 */
+    int64_t recovered;       /* jobs the recovery under way has resolved so far */
+    int64_t lease_until;     /* PostgreSQL; 0 */
     int64_t throttled_until; /* the gentle start; 0: not throttled */
     size_t run_count;
     struct engine_totals totals;
