@@ -264,18 +264,17 @@ static int read_expected(struct slice array, struct arena *arena, struct error *
     if (r < 0)
         return r;
     struct json_iter it = json_iter(array);
-    while (json_array_next(&it, &value)) {
-        if (ret->expected_count == STATUSES_MAX)
-            break;
-        r = read_status(value, error, &ret->expected[ret->expected_count++]);
-        if (r < 0)
-            return r;
+    size_t given = 0;
+    for (; r == 0 && json_array_next(&it, &value); given++) {
+        if (given < STATUSES_MAX)
+            r = read_status(value, error, &ret->expected[given]);
     }
-    if (ret->expected_count == 0 || json_array_next(&it, &value))
-        return error_set(error, -HF_INVALID, "payload.expectedStatuses",
-                         "payload.expectedStatuses must have 1 to %d entries.",
-                         STATUSES_MAX);
-    return 0;
+    ret->expected_count = given;
+    if (r == 0 && (given < 1 || given > STATUSES_MAX))
+        r = error_set(error, -HF_INVALID, "payload.expectedStatuses",
+                      "payload.expectedStatuses has %zu entries; it must have 1 to %d.",
+                      given, STATUSES_MAX);
+    return r;
 }
 
 /* ---- all of it ---- */

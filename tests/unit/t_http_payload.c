@@ -279,14 +279,14 @@ TEST(times_and_statuses_have_ranges)
         check_wrong(text, "payload.expectedStatuses", "a number from 100 to 599");
     }
     check_wrong("{\"url\": \"http://a\", \"expectedStatuses\": []}",
-                "payload.expectedStatuses", "1 to 32 entries");
+                "payload.expectedStatuses", "it must have 1 to 32");
     check_wrong("{\"url\": \"http://a\", \"expectedStatuses\": 200}",
                 "payload.expectedStatuses", "an array");
     check_wrong(
         "{\"url\": \"http://a\", \"expectedStatuses\": "
         "[200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,200,"
         "200,200,200,200,200,200,200,200,200,200,200,200,200,200,200]}",
-        "payload.expectedStatuses", "1 to 32 entries");
+        "payload.expectedStatuses", "it must have 1 to 32");
 }
 
 TEST(a_job_of_kind_http_is_held_to_it_when_it_is_enqueued)
