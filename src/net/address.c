@@ -62,6 +62,7 @@ static int resolve(const char *text, const char *host, const char *port,
         return error_set(error, -HF_INVALID, NULL,
                          "the host in the address \"%s\" is not known (%s)", text,
                          gai_strerror(r));
+    assert(found && found->ai_addrlen <= sizeof(ret->sock));
     memcpy(&ret->sock, found->ai_addr, found->ai_addrlen);
     ret->sock_bytes = found->ai_addrlen;
     freeaddrinfo(found);
