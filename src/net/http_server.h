@@ -30,9 +30,7 @@
  * request: 400, 408, 413, 414, 417, 431, 501, 505, and 503 over the limit of
  * connections.
  *
- * Threads: all of this, in the loop's thread.  Others send mail (loop_mail.h).
- * Writing to a connection that is gone raises SIGPIPE under TLS: the program
- * ignores that signal, as http_server_new() asserts. */
+ * Threads: all of this, in the loop's thread.  Others send mail (loop_mail.h). */
 #pragma once
 
 #include "base/arena.h"
@@ -96,14 +94,15 @@ struct http_program {
     void *user;
 
     /* Optional.  The head is there and the body is not: may set
-     * request->body_bytes_max for this route, and may answer already (401, 404,
-     * ...): then the body is not read, and the connection ends. */
+     * request->body_bytes_max for this route, and may answer before it returns
+     * (401, 404, ...): then a body is not read, and the connection ends. */
     void (*on_head)(void *user, struct http_request *request);
 
     /* All of the request is there. */
     void (*on_request)(void *user, struct http_request *request);
 
-    /* Optional.  It has been answered, and is about to be gone. */
+    /* Optional.  Once for each request that was shown, when it is about to be
+     * gone; also when the layer refused its body. */
     void (*on_done)(void *user, const struct http_request *request,
                     const struct http_outcome *outcome);
 };

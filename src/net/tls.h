@@ -18,5 +18,10 @@ struct tls;
 must_check int tls_new(const char *certificate_path, const char *key_path,
                        struct error *error, struct tls **ret);
 
-/* NULL is fine.  Connections that use it live on. */
+/* Frees it, after the connections that use it.  NULL is fine. */
 void tls_free(struct tls *tls);
+
+/* For wire.c: a session as a server on a socket that does not block, or NULL
+ * when there is no memory.  The socket stays the caller's. */
+struct ssl_st;
+must_check struct ssl_st *tls_session(struct tls *tls, int fd);
