@@ -357,6 +357,28 @@ static void await_sync(struct crash_disk *disk, struct file *file, const struct 
         list_add(&file->pending, c);
 }
 
+/* What was written is safe.  A log has thousands of pages, and few are new. */
+static void sync_content(struct file *file)
+{
+    struct content *now = &file->now, *synced = &file->synced;
+    for (size_t k = 0; k < file->pending.count; k++) {
+        const struct change *c = file->pending.list[k];
+        if (c->type != CHANGE_WRITE) {
+            content_copy(synced, now);
+            return;
+        }
+        size_t end = ((size_t)c->offset + c->n + PAGE_BYTES - 1) / PAGE_BYTES;
+        content_reserve(synced, end);
+        for (size_t i = (size_t)c->offset / PAGE_BYTES; i < end; i++) {
+            if (now->pages[i])
+                now->pages[i]->refs++;
+            page_release(synced->pages[i]);
+            synced->pages[i] = now->pages[i];
+        }
+    }
+    synced->size = now->size;
+}
+
 static void sync_directory(struct crash_disk *disk)
 {
     disk->synced = disk->now;
@@ -387,7 +409,7 @@ static void apply(struct crash_disk *disk, const struct change *c)
         break;
     case CHANGE_SYNC:
         if (disk->tracks)
-            content_copy(&file->synced, &file->now);
+            sync_content(file);
         file->pending.count = 0;
         break;
     case CHANGE_RESTART:
@@ -474,14 +496,29 @@ struct crash_disk *crash_disk_new(const char *name, bool record, const int64_t *
     return disk;
 }
 
+static void free_changes(struct crash_disk *disk)
+{
+    for (size_t i = 0; i < disk->changes.count; i++)
+        sqlite3_free((void *)disk->changes.list[i]);
+    disk->changes.count = 0;
+}
+
+void crash_disk_forget(struct crash_disk *disk)
+{
+    bool pending = disk->pending.count > 0;
+    for (int i = 0; i < disk->file_count; i++)
+        pending = pending || disk->files[i]->pending.count > 0;
+    if (!pending)
+        free_changes(disk);
+}
+
 void crash_disk_free(struct crash_disk *disk)
 {
     if (!disk)
         return;
     sqlite3_vfs_unregister(&disk->vfs);
     clear(disk);
-    for (size_t i = 0; i < disk->changes.count; i++)
-        sqlite3_free((void *)disk->changes.list[i]);
+    free_changes(disk);
     list_release(&disk->changes);
     list_release(&disk->pending);
     sqlite3_free(disk->files);

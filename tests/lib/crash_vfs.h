@@ -70,6 +70,10 @@ bool crash_disk_is_sync(const struct crash_disk *disk, size_t n);
 void crash_disk_replay(struct crash_disk *disk, const struct crash_disk *recorded,
                        size_t n);
 
+/* Forgets the changes so far, if all of them are synced: for a long run that is not
+ * looked at afterwards, but may lose what it has not synced. */
+void crash_disk_forget(struct crash_disk *disk);
+
 /* Fills `to`, whatever was on it, with what is left of `disk`. */
 void crash_disk_cut(const struct crash_disk *disk, enum crash_loss loss, uint64_t seed,
                     struct crash_disk *to);
