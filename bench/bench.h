@@ -43,6 +43,15 @@ static inline double bench_now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Seconds of processor time: CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID.
+ * What others do on the machine at the same time hardly changes these. */
+static inline double bench_cpu(clockid_t which)
+{
+    struct timespec t;
+    clock_gettime(which, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static inline void bench_sleep_us(int64_t us)
 {
     nanosleep(
@@ -158,6 +167,14 @@ static inline double bench_ratio(const struct bench_series *a,
     for (int i = 0; i < a->count; i++)
         bench_add(&ratios, b->values[i] > 0 ? a->values[i] / b->values[i] : 0);
     return bench_median(&ratios);
+}
+
+/* The last word of each comparison. */
+static inline void bench_verdict(double ratio, double target)
+{
+    printf("             ratio %.2f, target %.2f: %s\n", ratio, target,
+           ratio >= target ? "met" : "missed");
+    fflush(stdout);
 }
 
 /* The value below which `share` of the sorted values lie. */

@@ -60,6 +60,8 @@ static inline const char *bench_database(void)
     static char urls[64][1000];
     static int next;
     const char *url = getenv("HF_TEST_DB");
+    if (!url)
+        bench_die("HF_TEST_DB", "names no server; scripts/bench gives one");
     const char *colon = strstr(url, "://");
     const char *host = colon ? colon + 3 : url;
     const char *query = strchr(host, '?');

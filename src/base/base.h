@@ -35,6 +35,11 @@ struct slice {
 };
 
 #define SLICE(literal) ((struct slice){ (literal), sizeof(literal) - 1 })
+/* The same for the initialiser of something static. */
+#define SLICE_INIT(literal)                                                              \
+    {                                                                                    \
+        (literal), sizeof(literal) - 1                                                   \
+    }
 
 static inline struct slice slice_of(const char *text)
 {

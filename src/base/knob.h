@@ -51,8 +51,8 @@ struct knob {
     int64_t initial, least, most; /* as stored */
     const char *const *words;     /* of KNOB_WORD, from `least` to `most` */
     const char *text;             /* initial, of KNOB_TEXT */
-    /* Of a KNOB_TEXT that is not empty: 0, or -HF_INVALID with a sentence that
-     * begins with the name.  NULL: any text. */
+    /* Of a KNOB_TEXT that is given: 0, or -HF_INVALID with a sentence that
+     * begins with the name.  NULL: any but the empty one. */
     int (*check)(const struct knob *knob, struct slice value, struct error *error);
     const char *help; /* what it is for, without a full stop */
 };

@@ -80,6 +80,9 @@ enum {
     LIMIT_HTTP_DEADLINE_MS = 1800 * 1000,
     DEFAULT_DEADLINE_MS = 1800 * 1000,
     LIMIT_DEADLINE_MS = 7 * 86400 * 1000,
+    LIMIT_DAY_MS = 86400 * 1000,
+    DEFAULT_STALE_MS = 1800 * 1000, /* a warning, long before the deadline of long work */
+    LEAST_STALE_MS = 1000,
     LIMIT_DELAY_SECONDS = 10 * 366 * 86400, /* enqueue for later: ten years */
 };
 
@@ -94,6 +97,13 @@ enum {
     DEFAULT_LEASE_MS = 30 * 1000, /* three beats; a dead owner is seen after one */
     LEAST_LEASE_MS = 1000,
     LIMIT_LEASE_MS = 600 * 1000,
+};
+
+/* Jobs at once.  A slot is a thread, a process or a transfer of one node; a limit over
+ * all nodes counts remote workers too. */
+enum {
+    LIMIT_SLOTS = 10000,
+    LIMIT_CONCURRENCY = 1000 * 1000,
 };
 
 /* Sizes of piles.  The pool bounds the memory of everything that waits for a

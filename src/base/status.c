@@ -34,6 +34,8 @@ static const struct status table[] = {
     { HF_VERSION, "version", 500, 7, "The store has another schema version" },
     { HF_UNAVAILABLE, "unavailable", 503, 6, "The database cannot be reached" },
     { HF_UNKNOWN, "outcome-unknown", 503, 8, "Done or not done, nobody knows" },
+    { HF_UNAUTHORIZED, "unauthorized", 401, 10, "Who are you?" },
+    { HF_FORBIDDEN, "forbidden", 403, 10, "Not allowed" },
     { HF_INTERNAL, "internal", 500, 9, "A defect in Holdfast" },
 };
 

@@ -18,7 +18,8 @@
  *   6  not now, try again: busy, locked, unreachable, disk full, ...
  *   7  this is no store to work with: damaged, foreign, another version
  *   8  done or not done, nobody knows
- *   9  a defect, or the machine fails us: memory, system calls */
+ *   9  a defect, or the machine fails us: memory, system calls
+ *  10  not allowed: no token, or one that may not do this */
 #pragma once
 
 #include "base.h"

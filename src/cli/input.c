@@ -33,7 +33,7 @@ int cli_number(struct cli *cli, const char *name, int64_t least, int64_t most,
         return 0;
     if (!parse(text, &n) || n < least || n > most)
         return cli_refuse(cli,
-                          "--%s is %s; it must be a whole number between %" PRId64
+                          "--%s is \"%s\"; it must be a whole number between %" PRId64
                           " and %" PRId64 ".",
                           name, text, least, most);
     *ret = n;
@@ -48,7 +48,7 @@ int cli_time(struct cli *cli, const char *name, int64_t *ret_us)
         return 0;
     if (time_parse(slice_of(text), ret_us) < 0)
         return cli_refuse(cli,
-                          "--%s is %s; it must be a time with its zone, such as "
+                          "--%s is \"%s\"; it must be a time with its zone, such as "
                           "2026-08-01T14:30:00Z.",
                           name, text);
     return 0;
@@ -63,15 +63,17 @@ int cli_word(struct cli *cli, const char *name, const char *const *words, int *r
     if (!text)
         return 0;
     for (int i = 0; words[i]; i++) {
+        if (!words[i][0]) /* a number without a word */
+            continue;
         if (strcmp(words[i], text) == 0) {
             *ret = i;
             return 0;
         }
         int written =
-            snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "", words[i]);
+            snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", words[i]);
         n += written > 0 && (size_t)written < sizeof(list) - n ? (size_t)written : 0;
     }
-    return cli_refuse(cli, "--%s is %s; it must be one of: %s.", name, text, list);
+    return cli_refuse(cli, "--%s is \"%s\"; it must be one of: %s.", name, text, list);
 }
 
 int cli_id(struct cli *cli, const char *text, int64_t *ret)
@@ -79,7 +81,7 @@ int cli_id(struct cli *cli, const char *text, int64_t *ret)
     int64_t id = 0;
 
     if (!parse(text, &id) || id <= 0)
-        return cli_refuse(cli, "%s is no job's id: ids are positive whole numbers.",
+        return cli_refuse(cli, "\"%s\" is no job's id: ids are positive whole numbers.",
                           text);
     *ret = id;
     return 0;

@@ -127,6 +127,20 @@ static size_t list_options(const struct subcommand *c, struct option *out)
     return n;
 }
 
+static int count_arguments(struct cli *cli)
+{
+    const struct subcommand *c = cli->command;
+
+    if (cli->arg_count < c->least)
+        return cli_refuse(cli, "%s needs more than that: holdfast %s [OPTION...] %s",
+                          c->name, c->name, c->arguments);
+    if (cli->arg_count > c->most)
+        return cli_refuse(
+            cli, "\"%s\" is one argument too many: holdfast %s [OPTION...]%s%s",
+            cli->args[c->most], c->name, c->arguments[0] ? " " : "", c->arguments);
+    return 0;
+}
+
 /* 0; 1 if help was asked for. */
 static int read_options(struct cli *cli, int argc, char **argv)
 {
@@ -153,14 +167,23 @@ static int read_options(struct cli *cli, int argc, char **argv)
     }
     cli->args = argv + optind;
     cli->arg_count = argc - optind;
-    const struct subcommand *command = cli->command;
-    if (cli->arg_count < command->least || cli->arg_count > command->most)
-        return cli_refuse(cli, "Usage: holdfast %s [OPTION...] %s", command->name,
-                          command->arguments);
-    return 0;
+    return count_arguments(cli);
 }
 
 /* ---- running ---- */
+
+/* Goes on where the library's sentence about a missing store ends. */
+static int suggest_store(struct cli *cli)
+{
+    size_t n = strlen(cli->error.text);
+
+    if (n > 0 && cli->error.text[n - 1] == '.')
+        n--;
+    snprintf(cli->error.text + n, sizeof(cli->error.text) - n, "%s",
+             "; name the store with --db or HOLDFAST_DB, or make one with "
+             "\"holdfast enqueue\".");
+    return -HF_NOT_FOUND;
+}
 
 /* A producer makes a store where there is none.  That is what enqueueing is for;
  * to all others, a name that was mistyped is told so. */
@@ -173,6 +196,8 @@ static int open_store(struct cli *cli)
     options.db = cli->db;
     options.role = c->creates ? c->role : HF_READER;
     int r = hf_open(&options, &cli->error, &cli->hf);
+    if (r == -HF_NOT_FOUND && !c->creates)
+        return suggest_store(cli);
     if (r < 0 || options.role == c->role)
         return r;
     hf_close(cli->hf);

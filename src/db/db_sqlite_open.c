@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 int sqlite_code(int rc)
 {
@@ -45,6 +46,14 @@ int sqlite_code(int rc)
     }
 }
 
+static void folder_of(const char *path, char *out, size_t bytes)
+{
+    const char *slash = strrchr(path, '/');
+
+    snprintf(out, bytes, "%.*s", slash ? (int)(slash - path) + (slash == path) : 1,
+             slash ? path : ".");
+}
+
 /* The sentence for a file that cannot be opened: the engine says only that. */
 static int explain_open(const struct db_options *options, sqlite3 *handle,
                         struct error *error)
@@ -52,20 +61,25 @@ static int explain_open(const struct db_options *options, sqlite3 *handle,
     int reason = sqlite3_system_errno(handle);
     char directory[4096];
     struct stat st;
-    const char *slash = strrchr(options->url, '/');
 
-    if (slash && slash > options->url) {
-        snprintf(directory, sizeof(directory), "%.*s", (int)(slash - options->url),
-                 options->url);
-        if (stat(directory, &st) < 0)
-            return error_set(error, errno == EACCES ? -HF_READONLY : -HF_NOT_FOUND, NULL,
-                             "cannot open %s: directory %s: %s", options->url, directory,
-                             strerror(errno));
-    }
-    bool create = options->create && !options->read_only;
-    if (stat(options->url, &st) < 0 && errno == ENOENT && !create)
-        return error_set(error, -HF_NOT_FOUND, NULL, "there is no database %s",
+    if (strstr(options->url, "://"))
+        return error_set(error, -HF_INVALID, NULL,
+                         "%s names no database Holdfast knows; it must be a file's path "
+                         "or postgres://...",
                          options->url);
+    folder_of(options->url, directory, sizeof(directory));
+    if (stat(directory, &st) < 0)
+        return error_set(error, errno == EACCES ? -HF_READONLY : -HF_NOT_FOUND, NULL,
+                         "cannot open %s: directory %s: %s", options->url, directory,
+                         strerror(errno));
+    if (stat(options->url, &st) < 0 && errno == ENOENT) {
+        if (!options->create || options->read_only)
+            return error_set(error, -HF_NOT_FOUND, NULL, "there is no database %s",
+                             options->url);
+        /* SQLite's errno is that of a second try, which does not create. */
+        if (eaccess(directory, W_OK | X_OK) < 0)
+            reason = errno;
+    }
     if (stat(options->url, &st) == 0 && S_ISDIR(st.st_mode))
         return error_set(error, -HF_FOREIGN, NULL, "%s is a directory, not a database",
                          options->url);
@@ -86,6 +100,11 @@ static int explain_use(const char *path, sqlite3 *handle, int rc, struct error *
     if (code == -HF_CORRUPT)
         return error_set(error, code, NULL, "%s is damaged: %s", path,
                          sqlite3_errmsg(handle));
+    if (code == -HF_READONLY)
+        return error_set(error, code, NULL,
+                         "cannot use %s: its folder must be writable even to read it, "
+                         "for the log beside it",
+                         path);
     return error_set(error, code, NULL, "cannot use %s: %s", path,
                      sqlite3_errmsg(handle));
 }

@@ -9,7 +9,8 @@
  *   capacity 0                hf_stop(), and at the latest hf_close()
  *   the grace                 handlers return by themselves
  *   told, and handed over     those that have not
- *   threads joined            a thread cannot be killed */
+ *   threads joined            a thread cannot be killed
+ *   reports answered          the last of them had nobody to wait for them */
 #include "embed/pool.h"
 
 #include <signal.h>
@@ -100,6 +101,11 @@ static void end_threads(struct pool *pool)
     for (size_t i = 0; i < pool->thread_count; i++)
         pthread_join(pool->threads[i], NULL);
     pool->thread_count = 0;
+    /* The last reports are with the committer, which answers into our slots. */
+    pthread_mutex_lock(&pool->lock);
+    while (pool->busy > 0)
+        pthread_cond_wait(&pool->calm, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 static void wait_for_stop(struct pool *pool)

@@ -7,12 +7,14 @@
  *   free -- pool_started() --> ready -- a worker takes it --> busy
  *     ^                                                        |
  *     +------------ its report was answered ------------------+
+ *     |                                                        |
+ *     +--- repeated by a worker --- late <-- not taken now ----+
  *
  * Slots are made when the pool is, with all that a report needs, so that no run
  * can be claimed and then lost for want of memory.  There are two per thread:
  * the engine counts a run as ended when its report is committed, and claims the
- * next one in the same transaction, before the worker has heard the answer; so
- * besides one slot held by each thread there may be as many ready.  (A node that
+ * next one in the same transaction, before that report is answered; so besides
+ * one slot held for each thread there may be as many ready.  (A node that
  * was taken for dead, and comes back, may claim again while its handlers are still
  * busy with what it lost: then more are made.) */
 #pragma once
@@ -30,7 +32,9 @@ struct pool {
     struct slot *slots;   /* all of them, by `sibling` */
     struct slot *free;
     struct slot *ready, **ready_tail; /* oldest first */
+    struct slot *late;                /* reports to be repeated */
     size_t busy;                      /* slots that are not free */
+    size_t idle, waking;              /* workers asleep; of these, told to come */
     bool closing;                     /* workers end when nothing is ready */
     pthread_t *threads;
     size_t thread_count;

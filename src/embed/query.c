@@ -16,25 +16,8 @@
 int reader_look(struct hf *hf, int (*look)(struct store *store, void *arg), void *arg,
                 struct error *why)
 {
-    int r = 0;
-
     pthread_mutex_lock(&hf->read_lock);
-    struct store *store = hf->reader;
-    for (int round = 0; round < 2; round++) {
-        r = store_begin(store, 0);
-        if (r == 0)
-            r = look(store, arg);
-        if (r == 0)
-            r = store_commit(store);
-        store_rollback(store);
-        bool gone = r == -HF_UNAVAILABLE || r == -HF_UNKNOWN;
-        if (round > 0 || !gone || db_reconnect(store->db) < 0)
-            break;
-    }
-    if (r == -HF_UNKNOWN)
-        r = -HF_UNAVAILABLE; /* nothing was to be done */
-    if (r < 0 && r != -HF_NOT_FOUND)
-        error_set(why, r, NULL, "The store cannot be read: %s.", db_error(store->db));
+    int r = store_look(hf->reader, look, arg, why);
     pthread_mutex_unlock(&hf->read_lock);
     return r;
 }

@@ -12,7 +12,7 @@
 #include "base/limits.h"
 #include "engine/committer.h"
 
-enum slot_state { SLOT_FREE, SLOT_READY, SLOT_BUSY };
+enum slot_state { SLOT_FREE, SLOT_READY, SLOT_BUSY, SLOT_LATE };
 
 struct slot {
     struct hf_run run;           /* first: what the handler sees */

@@ -8,6 +8,10 @@
  * repeated until it can: the outcome of work is not thrown away. */
 #include "embed/pool.h"
 
+/* More would only wait for the lock; fewer, and a burst of slow handlers begins
+ * one by one. */
+enum { WAKING_MOST = 4 };
+
 static int64_t mono_us(void)
 {
     return clock_mono_us(&clock_system);
@@ -56,26 +60,45 @@ static void fill_slot(struct slot *slot, struct hf *hf, const struct started *st
     };
 }
 
-static struct slot *take_free(struct pool *pool)
+/* Up to `count` free slots, as a list. */
+static struct slot *take_free(struct pool *pool, size_t count)
 {
+    struct slot *first = NULL, **tail = &first;
     pthread_mutex_lock(&pool->lock);
-    struct slot *slot = pool->free;
-    if (slot) {
-        pool->free = slot->next;
+    for (; count > 0 && pool->free; count--) {
+        *tail = pool->free;
+        tail = &pool->free->next;
+        pool->free = pool->free->next;
         pool->busy++;
     }
+    *tail = NULL;
     pthread_mutex_unlock(&pool->lock);
-    return slot;
+    return first;
 }
 
-static void make_ready(struct pool *pool, struct slot *slot)
+/* Wakes a worker if there is something to do and nobody on the way to it; the
+ * lock is held.  Whoever arrives wakes the next one before it begins: handlers
+ * that take their time all run at once, and a pile of quick ones is done by the
+ * few who are awake, without a system call for each. */
+static void wake_worker(struct pool *pool)
+{
+    if ((pool->ready || pool->late) && pool->waking < WAKING_MOST &&
+        pool->waking < pool->idle) {
+        pool->waking++;
+        pthread_cond_signal(&pool->work);
+    }
+}
+
+/* The whole list at once. */
+static void make_ready(struct pool *pool, struct slot *list)
 {
     pthread_mutex_lock(&pool->lock);
-    slot->next = NULL;
-    slot->state = SLOT_READY;
-    *pool->ready_tail = slot;
-    pool->ready_tail = &slot->next;
-    pthread_cond_signal(&pool->work);
+    *pool->ready_tail = list;
+    for (struct slot *slot = list; slot; slot = slot->next) {
+        slot->state = SLOT_READY;
+        pool->ready_tail = &slot->next;
+    }
+    wake_worker(pool);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -85,18 +108,20 @@ void pool_started(void *arg, const struct started *runs, size_t count)
     struct pool *pool = atomic_load(&hf->pool);
 
     assert(pool); /* no capacity without it, and no runs without capacity */
+    struct slot *list = take_free(pool, count), **at = &list;
     for (size_t i = 0; i < count; i++) {
-        struct slot *slot = take_free(pool);
-        if (!slot && pool_new_slot(pool))
-            slot = take_free(pool);
-        if (!slot) { /* its deadline will tell */
+        if (!*at && pool_new_slot(pool))
+            *at = take_free(pool, 1);
+        if (!*at) { /* its deadline will tell */
             log_event(hf->log, LEVEL_ERROR, "run_not_begun",
                       log_int("job", runs[i].job.id), log_text("why", "no memory"));
             continue;
         }
-        fill_slot(slot, hf, &runs[i]);
-        make_ready(pool, slot);
+        fill_slot(*at, hf, &runs[i]);
+        at = &(*at)->next;
     }
+    if (list)
+        make_ready(pool, list);
 }
 
 static enum hf_stop_reason reason_of(int type)
@@ -128,18 +153,26 @@ void pool_stop_run(void *arg, int64_t job_id, int type)
 
 /* ---- a worker ---- */
 
+/* A run to execute, or one whose report is to be repeated; NULL at the end. */
 static struct slot *take_slot(struct pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
-    while (!pool->ready && !pool->closing)
+    while (!pool->ready && !pool->late && !pool->closing) {
+        pool->idle++;
         pthread_cond_wait(&pool->work, &pool->lock);
-    struct slot *slot = pool->ready;
+        pool->idle--;
+        pool->waking -= pool->waking > 0;
+    }
+    struct slot *slot = pool->late;
     if (slot) {
+        pool->late = slot->next;
+    } else if ((slot = pool->ready)) {
         pool->ready = slot->next;
         if (!pool->ready)
             pool->ready_tail = &pool->ready;
         slot->state = SLOT_BUSY;
     }
+    wake_worker(pool);
     pthread_mutex_unlock(&pool->lock);
     return slot;
 }
@@ -147,7 +180,7 @@ static struct slot *take_slot(struct pool *pool)
 static void give_back(struct pool *pool, struct slot *slot)
 {
     pthread_mutex_lock(&pool->lock);
-    assert(pool->busy > 0 && slot->state == SLOT_BUSY);
+    assert(pool->busy > 0 && slot->state >= SLOT_BUSY);
     slot->state = SLOT_FREE;
     slot->next = pool->free;
     pool->free = slot;
@@ -163,19 +196,67 @@ static bool worth_repeating(int code)
            code == -HF_FULL || code == -HF_NOMEM;
 }
 
-static void deliver(struct pool *pool, struct slot *slot)
+/* The last word about a report: written, refused, or given up. */
+static void end_report(struct pool *pool, struct slot *slot, int r)
 {
     struct hf *hf = pool->hf;
-    int64_t job_id = slot->run.job_id, pause_us = 100 * US_PER_MS;
-    int r;
+    int64_t job_id = slot->run.job_id;
 
+    if (r < 0)
+        log_event(hf->log, LEVEL_WARN, "report_refused", log_int("job", job_id),
+                  log_text("why", slot->report->error.text));
+    give_back(pool, slot);
+    watch_wake(hf, job_id);
+}
+
+/* In the committer's thread, or in the worker's if the report was not taken. */
+static void answer_report(struct pool *pool, struct slot *slot, int r)
+{
+    bool again = worth_repeating(r);
+    if (again) {
+        pthread_mutex_lock(&pool->lock);
+        again = !pool->closing; /* else nobody might be left to do it */
+        if (again) {
+            slot->state = SLOT_LATE;
+            slot->next = pool->late;
+            pool->late = slot;
+            wake_worker(pool);
+        }
+        pthread_mutex_unlock(&pool->lock);
+    }
+    if (!again)
+        end_report(pool, slot, r);
+}
+
+static void reported(struct command *report, void *arg)
+{
+    struct slot *slot = arg;
+    answer_report(atomic_load(&slot->run.hf->pool), slot, report->result);
+}
+
+/* Nobody waits for the answer: the worker is free for the next run. */
+static void send_report(struct pool *pool, struct slot *slot)
+{
     slot_settle_progress(slot);
-    for (;;) {
-        slot_fill_report(slot);
-        r = committer_apply_report(hf->committer, slot->report);
-        if (!worth_repeating(r))
-            break;
-        log_event(hf->log, LEVEL_WARN, "report_delayed", log_int("job", job_id),
+    slot_fill_report(slot);
+    slot->report->done = reported;
+    slot->report->done_arg = slot;
+    int r = committer_report(pool->hf->committer, slot->report);
+    if (r < 0) {
+        slot->report->result = r;
+        answer_report(pool, slot, r);
+    }
+}
+
+/* What the store could not take: here the worker waits. */
+static void repeat_report(struct pool *pool, struct slot *slot)
+{
+    struct hf *hf = pool->hf;
+    int64_t pause_us = 100 * US_PER_MS;
+    int r = slot->report->result;
+
+    while (worth_repeating(r)) {
+        log_event(hf->log, LEVEL_WARN, "report_delayed", log_int("job", slot->run.job_id),
                   log_text("why", status_of(r)->name));
         pthread_mutex_lock(&pool->lock);
         bool give_up = pool->closing;
@@ -186,12 +267,10 @@ static void deliver(struct pool *pool, struct slot *slot)
             break; /* the run stays open, and the next start resolves it */
         if (pause_us < 2 * US_PER_S)
             pause_us *= 2;
+        slot_fill_report(slot);
+        r = committer_apply_report(hf->committer, slot->report);
     }
-    if (r < 0)
-        log_event(hf->log, LEVEL_WARN, "report_refused", log_int("job", job_id),
-                  log_text("why", slot->report->error.text));
-    give_back(pool, slot);
-    watch_wake(hf, job_id);
+    end_report(pool, slot, r);
 }
 
 void *worker_main(void *arg)
@@ -200,8 +279,12 @@ void *worker_main(void *arg)
     struct slot *slot;
 
     while ((slot = take_slot(pool))) {
-        slot_execute(slot);
-        deliver(pool, slot);
+        if (slot->state == SLOT_LATE) {
+            repeat_report(pool, slot);
+        } else {
+            slot_execute(slot);
+            send_report(pool, slot);
+        }
     }
     return NULL;
 }

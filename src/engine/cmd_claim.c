@@ -132,6 +132,13 @@ static int64_t stale_after(struct tx *tx, int64_t queue_id)
                : tx->engine->settings.stale_after_us;
 }
 
+/* Whose death counts against the job depends on it. */
+static int executor_of(const struct taking *t, const struct job *job)
+{
+    bool http = slice_equal(job->kind, SLICE("http"));
+    return t->executor != EXECUTOR_REMOTE && http ? EXECUTOR_HTTP : t->executor;
+}
+
 static void begin_run(struct taking *t, const struct job *job)
 {
     struct tx *tx = t->tx;
@@ -143,7 +150,7 @@ static void begin_run(struct taking *t, const struct job *job)
                                     .started_at = tx->now,
                                     .deadline_at = deadline,
                                     .attention_at = stale < deadline ? stale : deadline,
-                                    .executor = t->executor,
+                                    .executor = executor_of(t, job),
                                     .claim_id = t->claim_id });
     assert(t->count < t->limit);
     t->out[t->count++] = (struct started){ .job = *job,
@@ -430,7 +437,7 @@ int claim_for_node(struct tx *tx)
         return 0;
     struct taking t = { .tx = tx,
                         .owner_id = engine->owner_id,
-                        .executor = EXECUTOR_HANDLER };
+                        .executor = engine->executor };
     for (size_t i = 0; i < tx->gate_count; i++) {
         struct dispatch_queue *queue =
             dispatch_queue(&engine->dispatch, tx->gates[i].queue_id, -1);

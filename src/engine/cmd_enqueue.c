@@ -46,6 +46,7 @@ static int resolve(struct tx *tx, struct command *command, const struct new_job 
         r = store_queue(tx->store, named(in->queue), true, &entry);
     if (r < 0)
         return r;
+    assert(entry);
     const struct queue *q = &entry->queue;
     bool http = slice_equal(in->kind, SLICE("http"));
     int64_t run_at = in->delay_us > 0 ? tx->now + in->delay_us : in->run_at;
@@ -258,6 +259,10 @@ static int enqueue_one(struct tx *tx, struct command *command, const struct new_
                        struct enqueued *out)
 {
     struct job job;
+    struct job *made =
+        command->enqueue.made ? &command->enqueue.made[in - command->enqueue.jobs] : NULL;
+    if (made)
+        made->id = 0;
     int r = resolve(tx, command, in, &job);
     if (r == 0)
         r = look_for_key(tx, command, in, &job, out);
@@ -272,6 +277,10 @@ static int enqueue_one(struct tx *tx, struct command *command, const struct new_
     if (job.expires_at && job.expires_at < tx->engine->next_expiry)
         tx->engine->next_expiry = job.expires_at;
     *out = (struct enqueued){ .id = job.id, .state = job.state };
+    if (made) {
+        *made = job;
+        made->retry_delays = arena_dup(&command->arena, job.retry_delays);
+    }
     return tx->store->failed;
 }
 

@@ -47,12 +47,11 @@ static void keep_late(struct tx *tx, const struct job *job, const struct command
     }
     buf_byte(&data, '}');
     if (store_fail(tx->store, buf_end(&data, &text)) == 0)
-        store_event(tx->store,
-                    &(struct event){ .type = SLICE("run.late_result"),
-                                     .project_id = job->project_id,
-                                     .queue_id = job->queue_id,
-                                     .job_id = job->id,
-                                     .data = arena_dup(&tx->store->arena, text) });
+        tell_event(tx, &(struct event){ .type = SLICE("run.late_result"),
+                                        .project_id = job->project_id,
+                                        .queue_id = job->queue_id,
+                                        .job_id = job->id,
+                                        .data = arena_dup(&tx->store->arena, text) });
 }
 
 static int refuse_late(struct tx *tx, struct command *c, const struct job_row *row,
@@ -102,9 +101,8 @@ static void accept_completion(struct tx *tx, const struct completion *done)
     note_ended(tx->engine, done->job_id);
     hint_queue(tx->engine, done->queue_id);
     tx->engine->totals.completions++;
-    if (tx->engine->settings.event_level == EVENTS_EVERY)
-        tell(tx, &(struct job){ .id = done->job_id, .queue_id = done->queue_id },
-             "job.run.completed", "\"late\":false");
+    tell_ordinary(tx, &(struct job){ .id = done->job_id, .queue_id = done->queue_id },
+                  "job.run.completed");
 }
 
 static int by_job(const void *a, const void *b)

@@ -91,11 +91,11 @@ static int set_all(struct command *c, struct queue *q)
 {
     int64_t on_crash = q->on_crash;
     const struct queue_setting settings[] = {
-        { "slots", "slots", 1, c->queue.slots, 0, 10000, -1, &q->slots },
-        { "concurrency", "concurrency", 1, c->queue.concurrency, 0, 1000000, 0,
+        { "slots", "slots", 1, c->queue.slots, 0, LIMIT_SLOTS, -1, &q->slots },
+        { "concurrency", "concurrency", 1, c->queue.concurrency, 0, LIMIT_CONCURRENCY, 0,
           &q->concurrency },
-        { "stale_after_ms", "staleAfterMs", US_PER_MS, c->queue.stale_after_us, 1000,
-          LIMIT_DEADLINE_MS, -1, &q->stale_after_us },
+        { "stale_after_ms", "staleAfterMs", US_PER_MS, c->queue.stale_after_us,
+          LEAST_STALE_MS, LIMIT_DEADLINE_MS, -1, &q->stale_after_us },
         { "max_retries", "maxRetries", 1, c->queue.max_retries, 0, LIMIT_RETRIES, -1,
           &q->max_retries },
         { "max_execution_time_ms", "maxExecutionTimeMs", US_PER_MS,

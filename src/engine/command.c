@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "engine/http_payload.h"
 #include "engine/retry.h"
 
 /* Most commands are one job with a short payload, and many wait at once, so a
@@ -285,5 +286,7 @@ int new_job_check(const struct new_job *job, size_t max_payload_bytes,
         r = check_metadata(job->metadata, error);
     if (r == 0 && job->payload.p)
         r = check_json(job->payload, "payload", max_payload_bytes, error);
+    if (r == 0 && slice_equal(job->kind, SLICE("http")))
+        r = http_payload_check(job->payload, error);
     return r;
 }

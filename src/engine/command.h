@@ -78,6 +78,7 @@ struct enqueued {
 struct started {
     struct job job; /* payload included; slices in the claim's arena */
     int64_t started_at, deadline_at, owner_id;
+    bool adopted; /* it was under way already, under a node that is gone */
 };
 
 struct command {
@@ -97,6 +98,8 @@ struct command {
             struct slice idempotency_key; /* absent: none */
             uint8_t body_hash[32];
             struct enqueued *out; /* as many as jobs; allocated by the builder */
+            struct job *made;     /* the same, or NULL: who wants to show what was made;
+                                     slices in the command; id 0 where none was */
         } enqueue;
         struct {
             struct slice *queues; /* in the caller's order; none: every queue */

@@ -166,6 +166,7 @@ static int set_up(struct engine *engine, const struct engine_options *options,
     engine->log = options->log;
     engine->hooks = options->hooks;
     engine->producer = options->producer;
+    engine->executor = options->executor ? options->executor : EXECUTOR_HANDLER;
     engine->next_due = engine->next_dispatch = INT64_MAX;
     engine->next_expiry = 0; /* not known: to be looked at before the first claim */
     arena_init(&engine->pending_arena, 64 << 10, PENDING_ARENA_BYTES);
@@ -302,12 +303,22 @@ static int64_t sign_off(struct tx *tx, void *arg)
     return store_owner_end(tx->store, tx->engine->owner_id, OWNER_STOPPED, &ended);
 }
 
+void engine_leave_run(struct engine *engine, int64_t job_id)
+{
+    struct local_run *run = local_run_find(engine, job_id);
+    if (!run)
+        return;
+    *run = engine->runs[--engine->run_count];
+    engine->has_left = true;
+}
+
 static void leave(struct engine *engine)
 {
     engine->capacity = 0; /* no more claims */
     if (engine->run_count > 0 && engine_duty(engine, hand_over, NULL) < 0)
         return; /* as after a crash: the next start recovers */
-    if (engine->owner_id != 0)
+    bool stays = engine->has_left && db_engine(engine->store->db) == DB_POSTGRES;
+    if (engine->owner_id != 0 && !stays)
         (void)engine_duty(engine, sign_off, NULL);
 }
 
@@ -337,6 +348,7 @@ void engine_abandon(struct engine *engine)
     free(engine->runs);
     free(engine->fresh);
     free(engine->notes);
+    free(engine->told);
     lockfile_free(engine->lock);
     free(engine);
 }

@@ -35,9 +35,10 @@ static struct dispatch_queue *entry_of(struct engine *engine, int64_t queue_id)
 
 /* Does it use up the budget for old work?  Recovered retries have a lane of
  * their own for that. */
-static bool is_old(const struct engine *engine, const struct job *job)
+static bool is_old(const struct engine *engine, const struct started *run)
 {
-    return job->position < engine->started_at && job->lane == LANE_NORMAL;
+    return run->job.position < engine->started_at && run->job.lane == LANE_NORMAL &&
+           !run->adopted;
 }
 
 static struct slice keep(struct engine *engine, struct slice text)
@@ -79,8 +80,17 @@ void note_started(struct engine *engine, const struct started *run)
         return;
     }
     engine->fresh[engine->fresh_count++] = copy;
-    dispatch_started(&engine->dispatch, queue, is_old(engine, &run->job),
+    dispatch_started(&engine->dispatch, queue, is_old(engine, run),
                      run->job.lane == LANE_RECOVERED);
+}
+
+void note_adopted(struct engine *engine, const struct job_row *row)
+{
+    note_started(engine, &(struct started){ .job = row->job,
+                                            .started_at = row->run.started_at,
+                                            .deadline_at = row->run.deadline_at,
+                                            .owner_id = engine->owner_id,
+                                            .adopted = true });
 }
 
 static void add_note(struct engine *engine, int64_t job_id, int type)
@@ -117,6 +127,25 @@ void note_stop(struct engine *engine, int64_t job_id, int type)
         add_note(engine, job_id, type);
 }
 
+void note_told(struct tx *tx, const struct event *event)
+{
+    struct engine *engine = tx->engine;
+    if (!engine->hooks.told)
+        return;
+    struct event *grown = grow(engine->told, engine->told_count, &engine->told_capacity,
+                               sizeof(*engine->told));
+    if (!grown) {
+        store_fail(engine->store, -HF_NOMEM);
+        return;
+    }
+    engine->told = grown;
+    struct event copy = *event;
+    copy.at = tx->now;
+    copy.data = keep(engine, event->data);
+    if (store_fail(engine->store, arena_end(&engine->pending_arena)) == 0)
+        engine->told[engine->told_count++] = copy;
+}
+
 size_t local_busy(const struct engine *engine)
 {
     size_t busy = engine->run_count + engine->fresh_count;
@@ -129,6 +158,7 @@ static void forget(struct engine *engine)
 {
     engine->fresh_count = 0;
     engine->note_count = 0;
+    engine->told_count = 0;
     arena_reset(&engine->pending_arena);
 }
 
@@ -158,12 +188,15 @@ void notes_publish(struct engine *engine)
     }
     if (engine->fresh_count > 0 && engine->hooks.started)
         engine->hooks.started(engine->hooks.arg, engine->fresh, engine->fresh_count);
+    if (engine->told_count > 0)
+        engine->hooks.told(engine->hooks.arg, engine->told, engine->told_count);
     forget(engine);
 }
 
 struct notes_mark notes_mark(const struct engine *engine)
 {
-    return (struct notes_mark){ engine->note_count, engine->fresh_count };
+    return (struct notes_mark){ engine->note_count, engine->fresh_count,
+                                engine->told_count };
 }
 
 void notes_undo(struct engine *engine, struct notes_mark mark)
@@ -185,11 +218,12 @@ void notes_undo(struct engine *engine, struct notes_mark mark)
             dispatch_queue(&engine->dispatch, job->queue_id, -1);
         assert(queue);
         dispatch_ended(queue, job->lane == LANE_RECOVERED);
-        if (is_old(engine, job) && queue->old_started > 0)
+        if (is_old(engine, &engine->fresh[i]) && queue->old_started > 0)
             queue->old_started--;
     }
     engine->note_count = mark.notes;
     engine->fresh_count = mark.fresh;
+    engine->told_count = mark.told;
 }
 
 void notes_drop(struct engine *engine)

@@ -6,6 +6,7 @@
  * Nobody is judged too early: not before one full lease after the start or
  * after the database came back, and after a suspend or a jump of the clock our
  * own lease is renewed and one more is waited (see duties.c). */
+#include "base/buf.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "engine/engine.h"
@@ -14,16 +15,28 @@
 
 enum { REAP_JOBS = 500 };
 
+static struct slice about(struct tx *tx, const struct owner *owner, const char *why)
+{
+    struct buf data;
+    struct slice text = { 0 };
+    buf_init(&data, 4096);
+    buf_printf(&data, "{\"name\":%s,\"reason\":%s}", quoted(tx, owner->name),
+               quoted(tx, slice_of(why)));
+    int r = store_fail(tx->store, buf_end(&data, &text));
+    struct slice copy = r == 0 ? arena_dup(&tx->store->arena, text) : (struct slice){ 0 };
+    buf_release(&data);
+    return copy;
+}
+
 int mark_dead(struct tx *tx, const struct owner *owner, const char *why)
 {
     bool ended = false;
     int r = store_owner_end(tx->store, owner->id, OWNER_DEAD, &ended);
     if (r < 0 || !ended)
         return r;
-    store_event(tx->store,
-                &(struct event){ .type = SLICE("owner.died"),
-                                 .owner_id = owner->id,
-                                 .data = slice_of(quoted(tx, slice_of(why))) });
+    tell_event(tx, &(struct event){ .type = SLICE("owner.died"),
+                                    .owner_id = owner->id,
+                                    .data = about(tx, owner, why) });
     log_event(tx->engine->log, LEVEL_WARN, "owner_died", log_int("owner", owner->id),
               log_slice("name", owner->name), log_text("why", why));
     tx->engine->totals.reaped_owners++;

@@ -122,6 +122,7 @@ static void take_outcome(struct tx *tx, struct recovery *rec, struct job_row *ro
 static void adopt(struct tx *tx, struct recovery *rec, struct job_row *row)
 {
     rec->counts.adopted++;
+    note_adopted(tx->engine, row);
     store_post(tx->store, SQL_RUN_OWNER,
                (struct db_value[]){ db_int(row->job.id), db_int(tx->engine->owner_id) });
     tell(tx, &row->job, "job.recovered", "\"kind\":%s,\"verdict\":\"adopted\"",

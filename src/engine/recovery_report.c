@@ -119,10 +119,10 @@ static int64_t write_report(struct tx *tx, void *arg)
             1);
     if (n < 0)
         return store_fail(tx->store, (int)n);
-    store_event(tx->store, &(struct event){ .type = SLICE("recovery.completed"),
-                                            .recovery_id = rec->id,
-                                            .owner_id = tx->engine->owner_id,
-                                            .data = work->text });
+    tell_event(tx, &(struct event){ .type = SLICE("recovery.completed"),
+                                    .recovery_id = rec->id,
+                                    .owner_id = tx->engine->owner_id,
+                                    .data = work->text });
     return 0;
 }
 

@@ -2,10 +2,11 @@
  *
  * settings.h -- the knobs of the engine, with the defaults of the manual.
  *
- * The configuration's names are these without the unit, in snake case; the
- * engine takes them as they stand when it opens. */
+ * Their names for the operator, units, defaults and ranges are the rows of
+ * settings_table(); the engine takes the values as they stand when it opens. */
 #pragma once
 
+#include "base/knob.h"
 #include "base/status.h"
 
 enum throttle_mode { THROTTLE_AUTO, THROTTLE_ALWAYS, THROTTLE_NEVER };
@@ -39,6 +40,13 @@ struct settings {
     int64_t max_execution_us;      /* 1800 s */
     int64_t http_max_execution_us; /* 60 s */
 };
+
+/* The rows, in the order of the manual: for whoever reads a configuration. */
+const struct knob *settings_table(size_t *ret_count);
+
+/* Of a list of delays, for other tables that have one; see struct knob. */
+int settings_check_delays(const struct knob *knob, struct slice value,
+                          struct error *error);
 
 void settings_default(struct settings *settings);
 

@@ -17,7 +17,7 @@ struct exec_http;
 /* `outcome` lives until the callback returns.  It may be called before
  * exec_http_start() returns, when a run cannot even begin. */
 typedef void exec_http_ended(void *arg, int64_t job_id,
-                             const struct http_outcome *outcome);
+                             const struct http_job_outcome *outcome);
 
 struct exec_http_options {
     struct http_client *client; /* borrowed; outlives this */

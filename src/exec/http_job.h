@@ -42,7 +42,7 @@ must_check int http_job_read(const struct job *job, struct arena *arena,
                              struct error *error, struct http_job *ret);
 
 /* How a run has ended: for OP_COMPLETE or OP_FAIL. */
-struct http_outcome {
+struct http_job_outcome {
     bool completed;
     struct slice result;    /* JSON, if completed */
     struct job_error error; /* otherwise */
@@ -53,7 +53,7 @@ struct http_outcome {
  * a Retry-After that is a date.  0 or -HF_NOMEM. */
 must_check int http_job_judge(const struct http_job *job,
                               const struct fetch_answer *answer, int64_t now_us,
-                              struct arena *arena, struct http_outcome *ret);
+                              struct arena *arena, struct http_job_outcome *ret);
 
 /* The Retry-After header as microseconds from `now_us`, at most
  * LIMIT_RETRY_DELAY_SECONDS; 0 if it is absent, malformed or past. */

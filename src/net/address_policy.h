@@ -43,6 +43,5 @@ bool address_policy_allows(const struct address_policy *policy,
                            struct error *why);
 
 /* "169.254.169.254", "2001:db8::1"; "" for another family.  Returns `out`. */
-enum { ADDRESS_TEXT_BYTES = 64 };
-char *address_text(const struct sockaddr *address, socklen_t length,
-                   char out[ADDRESS_TEXT_BYTES]);
+enum { IP_TEXT_BYTES = 64 };
+char *ip_text(const struct sockaddr *address, socklen_t length, char out[IP_TEXT_BYTES]);

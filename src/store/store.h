@@ -126,6 +126,11 @@ must_check int store_commit(struct store *store); /* rolls back when it fails */
 void store_rollback(struct store *store);
 /* Ends a transaction that has only looked: what it learnt stays true. */
 void store_end_looking(struct store *store);
+/* A reader's transaction around `look`, in one snapshot.  Connects again if need be,
+ * and then looks a second time: it sets its results only at its end.  -HF_NOT_FOUND is
+ * the looker's own; other failures have a sentence. */
+must_check int store_look(struct store *store, int (*look)(struct store *store, void *arg),
+                          void *arg, struct error *error);
 must_check int store_savepoint(struct store *store);
 must_check int store_savepoint_keep(struct store *store); /* flushes first */
 must_check int store_savepoint_undo(struct store *store); /* drops the buffers too */

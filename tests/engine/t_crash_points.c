@@ -14,7 +14,8 @@
  * done once for the same rows and the same promises.  Knobs, in the environment:
  * HF_CRASH_MIXES, how many of them per point (4); HF_CRASH_SEED, where they begin;
  * HF_CRASH_FULL=1, to do everything each time; HF_CRASH_POINT, the only point to
- * try. */
+ * try; HF_CRASH_EVERY, how far it is from one point to the next (1), for machines
+ * on which each takes long. */
 #include <stdio.h>
 
 #include "crash_lives.h"
@@ -243,12 +244,12 @@ static void find_states(struct trial *t)
 static void try_points(struct trial *t)
 {
     size_t n = crash_disk_changes(t->script->disk);
-    size_t only = knob("HF_CRASH_POINT", 0);
+    size_t only = knob("HF_CRASH_POINT", 0), every = knob("HF_CRASH_EVERY", 1);
     uint64_t mixes = knob("HF_CRASH_MIXES", 4), seed = knob("HF_CRASH_SEED", 1);
     uint64_t lost = UINT64_MAX;
     for (size_t i = 1; i <= n; i++) {
         crash_disk_replay(t->replay, t->script->disk, i);
-        if (only && i != only)
+        if (only ? i != only : i % every != 0)
             continue;
         t->point = i;
         t->points++;
@@ -314,6 +315,7 @@ TEST_SLOW(a_world_that_stops_leaves_the_disk_that_was_looked_at, 300)
     struct crash_disk *a = crash_disk_new("a", false, NULL);
     struct crash_disk *b = crash_disk_new("b", false, NULL);
     size_t n = crash_disk_changes(whole->disk), step = n / STOPS, at = 0;
+    step *= knob("HF_CRASH_EVERY", 1);
     for (size_t stop = 1 + knob("HF_CRASH_SEED", 1) % step; stop <= n; stop += step) {
         struct script *stopped = recorded_script("stopped", stop);
         check_int(crash_disk_changes(stopped->disk), stop);

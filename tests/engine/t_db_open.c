@@ -78,6 +78,34 @@ TEST(a_missing_directory_is_named)
     check_refused(&options, -HF_NOT_FOUND, "not/there: No such file or directory");
 }
 
+TEST(an_address_that_is_none_of_ours_is_refused)
+{
+    const struct db_options options = { .url = "mysql://host/jobs", .create = true };
+
+    check_refused(&options, -HF_INVALID, "a file's path or postgres://");
+}
+
+TEST(a_folder_that_cannot_be_written_is_said_to_be_the_reason)
+{
+    const char *path = new_thing_file();
+    const struct db_options new = { .url = test_path("closed/new.db"), .create = true };
+    const struct db_options old = { .url = test_path("closed/old.db"),
+                                    .read_only = true };
+    bool root = geteuid() == 0;
+
+    check_int(chmod(test_dir(), 0755), 0);
+    check_int(mkdir(test_path("closed"), 0755), 0);
+    check_int(rename(path, old.url), 0);
+    check_int(chmod(test_path("closed"), 0555), 0);
+    if (root) /* who may write everything */
+        check_int(seteuid(65534), 0);
+    check_refused(&new, -HF_READONLY, "new.db: Permission denied");
+    check_refused(&old, -HF_READONLY, "its folder must be writable");
+    if (root)
+        check_int(seteuid(0), 0);
+    check_int(chmod(test_path("closed"), 0755), 0);
+}
+
 TEST(a_missing_file_is_made_only_if_asked)
 {
     const char *path = test_path("new.db");

@@ -288,6 +288,32 @@ TEST(as_many_run_at_once_as_there_are_threads)
     check_ok(hf_close(hf));
 }
 
+/* They are claimed together; not one may wait for another's handler. */
+TEST(jobs_that_come_in_one_pile_are_all_begun_at_once)
+{
+    enum { JOBS = 8 };
+    struct hold hold;
+    hold_init(&hold);
+    struct hf *hf = open_scheduler(test_db_url(), "k", hold_on, &hold);
+    struct hf_new_job jobs[JOBS];
+    struct hf_enqueued made[JOBS];
+
+    for (int i = 0; i < JOBS; i++)
+        jobs[i] = (struct hf_new_job){ .kind = "k" };
+    check_ok(hf_start(hf, JOBS));
+    check_ok(hf_enqueue_batch(hf, jobs, JOBS, NULL, NULL, made));
+    for (int i = 0; i < JOBS; i++)
+        must_pass(&hold.running);
+    for (int i = 0; i < JOBS; i++)
+        sem_post(&hold.go);
+    for (int i = 0; i < JOBS; i++) {
+        struct hf_job *job = must_wait(hf, made[i].id, false);
+        check_int(job->state, HF_COMPLETED);
+        hf_job_free(job);
+    }
+    check_ok(hf_close(hf));
+}
+
 static int count_call(struct hf_run *run, void *arg)
 {
     (void)run;

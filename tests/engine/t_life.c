@@ -86,7 +86,9 @@ TEST(a_job_of_which_only_the_kind_is_given_gets_the_defaults)
     check_int(job.class, CLASS_REMOTE);
     check_int(job.lane, LANE_NORMAL);
 
-    job = look(&w, enqueue_kind(&w, "http")).job;
+    struct new_job http = job_of_kind("http");
+    http.payload = SLICE("{\"url\": \"https://example.com\"}");
+    job = look(&w, enqueue(&w, http)).job;
     check_int(job.max_execution_us, 60 * US_PER_S);
     check_int(job.class, CLASS_REMOTE); /* until a node says that it executes it */
     world_end(&w);
@@ -176,6 +178,7 @@ TEST(a_queues_deadline_is_cut_to_what_http_may_have)
     world_begin(&w);
     set_queue_policy(&w, INT64_MIN, 7200 * US_PER_S, INT64_MIN, NULL);
     struct new_job job = job_of_kind("http");
+    job.payload = SLICE("{\"url\": \"https://example.com\"}");
     job.queue = SLICE("q");
     check_int(look(&w, enqueue(&w, job)).job.max_execution_us, 1800 * US_PER_S);
     job.kind = SLICE("crawl");

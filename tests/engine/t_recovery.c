@@ -428,8 +428,11 @@ TEST(a_run_that_lives_on_is_adopted_and_may_finish)
     world_crash(&w);
     w.capacity = 0;
     w.adopt = adopt_one;
+    w.started_count = 0;
     adoptable = id;
     world_open(&w);
+    check_int(w.started_count, 1); /* its executor is told */
+    check_int(w.started[0], id);
     struct job_row row = look(&w, id);
     check_int(row.job.state, JOB_RUNNING);
     check_int(row.run.owner_id, w.engine->owner_id);
@@ -464,6 +467,46 @@ TEST(adoption_runs_also_without_recovery_on_startup)
     check_int(reported(&w, "adopted"), 1);
     check_int(state_of(&w, gone), JOB_RUNNING);
     check(look(&w, gone).run.owner_id != w.engine->owner_id);
+    world_close(&w);
+}
+
+TEST(an_adopted_run_takes_a_slot_and_can_be_cancelled)
+{
+    struct world w;
+    world_init_node(&w, "crawl", 1);
+    world_open(&w);
+    int64_t id = run_here(&w, job_of_kind("crawl"));
+    world_crash(&w);
+    w.adopt = adopt_one;
+    adoptable = id;
+    world_open(&w);
+    int64_t next = enqueue_kind(&w, "crawl");
+    world_settle(&w);
+    check_int(state_of(&w, next), JOB_QUEUED);
+    check_ok(cancel(&w, id));
+    check_int(w.stop_count, 1);
+    check_int(w.stops[0].job_id, id);
+    world_close(&w);
+}
+
+TEST(a_run_that_is_left_at_a_graceful_stop_is_adopted_by_the_next_start)
+{
+    struct world w;
+    world_init_node(&w, "crawl", 2);
+    world_open(&w);
+    int64_t id = run_here(&w, job_of_kind("crawl")),
+            gone = run_here(&w, job_of_kind("crawl"));
+    engine_leave_run(w.engine, id);
+    engine_close(w.engine);
+    w.capacity = 0;
+    w.adopt = adopt_one;
+    adoptable = id;
+    world_open(&w);
+    check_int(look(&w, id).run.owner_id, w.engine->owner_id);
+    check_int(state_of(&w, id), JOB_RUNNING);
+    check_int(look(&w, gone).run.error.type, ERROR_INTERRUPTED);
+    check_ok(complete_here(&w, id));
+    check_clean(&w);
     world_close(&w);
 }
 

@@ -265,6 +265,7 @@ TEST(the_deadline_of_an_http_job_is_up_to_half_an_hour)
     struct new_job job = a_job();
 
     job.kind = SLICE("http");
+    job.payload = SLICE("{\"url\": \"https://example.com\"}");
     check_accepted(job);
     job.max_execution_us = 1800000 * US_PER_MS;
     check_accepted(job);

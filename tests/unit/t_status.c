@@ -49,14 +49,15 @@ TEST(each_code_has_the_http_status_that_clients_rely_on)
     static const struct {
         int code, http;
     } expected[] = {
-        { HF_OK, 200 },       { HF_NOMEM, 500 },     { HF_SYSTEM, 500 },
-        { HF_INVALID, 400 },  { HF_TOO_LARGE, 413 }, { HF_NOT_FOUND, 404 },
-        { HF_CONFLICT, 409 }, { HF_DUPLICATE, 409 }, { HF_MISMATCH, 422 },
-        { HF_LATE, 409 },     { HF_TIMEOUT, 409 },   { HF_BUSY, 503 },
-        { HF_CLOSED, 503 },   { HF_LOCKED, 503 },    { HF_READONLY, 503 },
-        { HF_FULL, 503 },     { HF_IO, 503 },        { HF_CORRUPT, 500 },
-        { HF_FOREIGN, 500 },  { HF_VERSION, 500 },   { HF_UNAVAILABLE, 503 },
-        { HF_UNKNOWN, 503 },  { HF_INTERNAL, 500 },
+        { HF_OK, 200 },       { HF_NOMEM, 500 },        { HF_SYSTEM, 500 },
+        { HF_INVALID, 400 },  { HF_TOO_LARGE, 413 },    { HF_NOT_FOUND, 404 },
+        { HF_CONFLICT, 409 }, { HF_DUPLICATE, 409 },    { HF_MISMATCH, 422 },
+        { HF_LATE, 409 },     { HF_TIMEOUT, 409 },      { HF_BUSY, 503 },
+        { HF_CLOSED, 503 },   { HF_LOCKED, 503 },       { HF_READONLY, 503 },
+        { HF_FULL, 503 },     { HF_IO, 503 },           { HF_CORRUPT, 500 },
+        { HF_FOREIGN, 500 },  { HF_VERSION, 500 },      { HF_UNAVAILABLE, 503 },
+        { HF_UNKNOWN, 503 },  { HF_UNAUTHORIZED, 401 }, { HF_FORBIDDEN, 403 },
+        { HF_INTERNAL, 500 },
     };
 
     check_int(array_len(expected), HF_INTERNAL + 1);

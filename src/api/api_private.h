@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * api_private.h -- what the files of the API share. */
+#pragma once
+
+#include "api/api.h"
+#include "api/auth.h"
+#include "api/waiters.h"
+
+struct api {
+    struct api_options options;
+    struct node *node;
+    struct http_server *server; /* NULL until it listens */
+    bool stopping;
+    struct auth *auth;
+    struct waiters waiters;
+};

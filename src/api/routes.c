@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * routes.c -- the families of routes, and finding the one of a request. */
+#include "api/call.h"
+
+static const struct route *const families[] = {
+    health_routes,
+    job_routes,
+};
+
+const struct route *route_at(size_t i)
+{
+    for (size_t f = 0; f < array_len(families); f++)
+        for (const struct route *route = families[f]; route->path; route++)
+            if (i-- == 0)
+                return route;
+    return NULL;
+}
+
+/* The next part of a route's path, and what is behind it. */
+static struct slice next_part(const char **path)
+{
+    const char *start = *path;
+    size_t n = strcspn(start, "/");
+    *path = start[n] ? start + n + 1 : start + n;
+    return (struct slice){ start, n };
+}
+
+static bool matches(const struct route *route, const struct http_head *head,
+                    struct slice params[CALL_PARAMS])
+{
+    const char *path = route->path;
+    size_t part = 0, param = 0;
+
+    if (path[0] == '/') {
+        path++;
+    } else {
+        if (head->part_count < 2 || !slice_equal(head->parts[0], SLICE("api")) ||
+            !slice_equal(head->parts[1], SLICE("v1")))
+            return false;
+        part = 2;
+    }
+    for (; *path; part++) {
+        struct slice want = next_part(&path);
+        if (part >= head->part_count)
+            return false;
+        if (want.p[0] == '{') {
+            assert(param < CALL_PARAMS);
+            params[param++] = head->parts[part];
+        } else if (!slice_equal(want, head->parts[part])) {
+            return false;
+        }
+    }
+    return part == head->part_count;
+}
+
+/* HEAD is GET without the body, which the server leaves out. */
+static bool same_method(enum http_method has, enum http_method wanted)
+{
+    return has == wanted || (has == HTTP_GET && wanted == HTTP_HEAD);
+}
+
+const struct route *route_find(const struct http_head *head,
+                               struct slice params[CALL_PARAMS], unsigned *ret_allowed)
+{
+    const struct route *route = NULL;
+
+    *ret_allowed = 0;
+    for (size_t i = 0; (route = route_at(i)) != NULL; i++) {
+        if (!matches(route, head, params))
+            continue;
+        if (same_method(route->method, head->method))
+            return route;
+        *ret_allowed |= 1u << route->method;
+    }
+    return NULL;
+}

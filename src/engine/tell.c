@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tell.c -- events: what the rows themselves do not tell.
+ *
+ * They are written in the transaction of what they tell about, and handed to
+ * whoever listens in this process when it is committed.  The ordinary three
+ * (enqueued, started, completed) stand in the rows already: they are handed on
+ * in any case, and written only where event_level asks for it. */
+#include <stdarg.h>
+
+#include "base/buf.h"
+#include "base/text.h"
+#include "engine/engine.h"
+
+enum { EVENT_DATA_BYTES = 16 << 10 };
+
+void tell_event(struct tx *tx, const struct event *event)
+{
+    store_event(tx->store, event);
+    note_told(tx, event);
+}
+
+void tell(struct tx *tx, const struct job *job, const char *type, const char *format, ...)
+{
+    struct buf data;
+    struct slice text = { 0 };
+    va_list args;
+    buf_init(&data, EVENT_DATA_BYTES);
+    buf_byte(&data, '{');
+    va_start(args, format);
+    buf_vprintf(&data, format, args);
+    va_end(args);
+    buf_byte(&data, '}');
+    if (store_fail(tx->store, buf_end(&data, &text)) == 0)
+        tell_event(tx, &(struct event){ .type = slice_of(type),
+                                        .project_id = job->project_id,
+                                        .queue_id = job->queue_id,
+                                        .job_id = job->id,
+                                        .recovery_id = tx->recovery_id,
+                                        .data = arena_dup(&tx->store->arena, text) });
+    buf_release(&data);
+}
+
+const char *quoted(struct tx *tx, struct slice text)
+{
+    struct buf out;
+    struct slice json = { 0 };
+    if (!text.p)
+        return "null";
+    /* Events are for reading: a long message is in the run's row in full. */
+    text.n = utf8_fit(text, 1000);
+    buf_init(&out, EVENT_DATA_BYTES);
+    buf_json(&out, text);
+    int r = store_fail(tx->store, buf_end(&out, &json));
+    struct slice copy = r == 0 ? arena_dup(&tx->store->arena, json) : (struct slice){ 0 };
+    buf_release(&out);
+    return copy.p ? copy.p : "null";
+}
+
+void tell_ordinary(struct tx *tx, const struct job *job, const char *type)
+{
+    if (tx->engine->settings.event_level == EVENTS_EVERY)
+        tell(tx, job, type, "\"kind\":%s", quoted(tx, job->kind));
+    else
+        note_told(tx, &(struct event){ .type = slice_of(type),
+                                       .project_id = job->project_id,
+                                       .queue_id = job->queue_id,
+                                       .job_id = job->id });
+}
