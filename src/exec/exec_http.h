@@ -20,7 +20,7 @@ typedef void exec_http_ended(void *arg, int64_t job_id,
                              const struct http_job_outcome *outcome);
 
 struct exec_http_options {
-    struct http_client *client; /* borrowed; outlives this */
+    struct http_client *client; /* borrowed */
     const struct clock *clock;  /* NULL: the machine's */
     exec_http_ended *ended;
     void *arg;
@@ -29,7 +29,8 @@ struct exec_http_options {
 must_check int exec_http_new(const struct exec_http_options *options,
                              struct exec_http **ret);
 
-/* Runs still under way end as interrupted, before this returns. */
+/* After http_client_free(), which ends the runs that are still under way, as
+ * interrupted. */
 void exec_http_free(struct exec_http *exec);
 
 /* How many runs are under way. */

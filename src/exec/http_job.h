@@ -20,12 +20,17 @@
  *   {"status": 200, "headers": {"content-type": "text/plain"}, "body": "...",
  *    "truncated": false, "durationMs": 12}
  *
- * A body that is not UTF-8 is in base64, and "bodyEncoding": "base64" says so.
+ * Names of headers are in small letters, values of the same name joined by commas.  A
+ * body that is not UTF-8 is in base64, and "bodyEncoding": "base64" says so.  Where
+ * there is less room than it needs (details), less of the body is kept.
+ *
+ * REDIRECTS are followed, unless one is among the expected statuses.  Headers of the
+ * payload other than the harmless ones (Accept, Content-Type, ...) stay with the first
+ * host: nobody has said which of them are secrets.
  *
  * Threads: no state; any thread. */
 #pragma once
 
-#include "base/buf.h"
 #include "engine/command.h"
 #include "engine/http_payload.h"
 #include "net/http_client.h"
@@ -50,10 +55,11 @@ struct http_job_outcome {
 };
 
 /* What the answer means; slices live in the arena.  `now_us` is the wall clock, for
- * a Retry-After that is a date.  0 or -HF_NOMEM. */
-must_check int http_job_judge(const struct http_job *job,
-                              const struct fetch_answer *answer, int64_t now_us,
-                              struct arena *arena, struct http_job_outcome *ret);
+ * a Retry-After that is a date.  Cannot fail: when there is no memory the outcome is
+ * the same, and what would be told about it is missing. */
+struct http_job_outcome http_job_judge(const struct http_job *job,
+                                       const struct fetch_answer *answer, int64_t now_us,
+                                       struct arena *arena);
 
 /* The Retry-After header as microseconds from `now_us`, at most
  * LIMIT_RETRY_DELAY_SECONDS; 0 if it is absent, malformed or past. */
