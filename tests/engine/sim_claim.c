@@ -304,7 +304,8 @@ static void explain_node_start(struct sim *s, struct node *node, struct mjob *m,
     sim_must(s, m->job.lane != LANE_RECOVERED || slots < 2 || recovered < slots / 2,
              "I9 lanes", "job %lld was begun: recovered work has more than half of %s",
              (long long)m->job.id, q->name);
-    begin_run(s, m, node->owner_id, EXECUTOR_HANDLER, now);
+    bool http = slice_equal(m->job.kind, SLICE("http"));
+    begin_run(s, m, node->owner_id, http ? EXECUTOR_HTTP : EXECUTOR_HANDLER, now);
 }
 
 static bool has_started(const struct node *node, int64_t id)

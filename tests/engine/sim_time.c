@@ -149,8 +149,10 @@ static void explain_crash(struct sim *s, struct node *node, struct mjob *m, int6
              "job %lld was recovered, and recovery at the start is off",
              (long long)m->job.id);
     bool rebooted = owner->node == node->index && owner->boot != node->boot;
+    /* A node's death counts for what it executed within itself. */
     bool counts = m->run.executor == EXECUTOR_REMOTE ||
-                  (owner->state != OWNER_STOPPED && !rebooted);
+                  (m->run.executor == EXECUTOR_HANDLER && owner->state != OWNER_STOPPED &&
+                   !rebooted);
     if (node->ready_at == 0)
         node->recovered++;
     s->shared->saw[SAW_RECOVERED]++;
