@@ -75,6 +75,11 @@ void knob_default(const struct knob *knob, void *object)
         set_number(knob, knob->initial, object);
 }
 
+void knob_copy(const struct knob *knob, const void *from, void *to)
+{
+    memcpy((char *)to + knob->offset, (const char *)from + knob->offset, knob->size);
+}
+
 bool knob_unset(const struct knob *knob, const void *object)
 {
     if (!(knob->is & KNOB_OPTIONAL))
@@ -120,7 +125,7 @@ static void show_url(struct slice url, struct buf *buf)
 {
     const char *end = url.p + url.n;
     const char *host = memmem(url.p, url.n, "://", 3);
-    const char *at = host ? memchr(host, '@', (size_t)(end - host)) : NULL;
+    const char *at = host ? memrchr(host, '@', (size_t)(end - host)) : NULL;
     const char *colon = at ? memchr(host + 3, ':', (size_t)(at - host - 3)) : NULL;
     const char *from = url.p;
 
@@ -129,16 +134,14 @@ static void show_url(struct slice url, struct buf *buf)
         buf_text(buf, "***");
         from = at;
     }
-    const char *word = memmem(from, (size_t)(end - from), "password=", 9);
-    if (!word) {
-        buf_add(buf, (struct slice){ from, (size_t)(end - from) });
-        return;
+    const char *word;
+    while ((word = memmem(from, (size_t)(end - from), "password=", 9)) != NULL) {
+        buf_add(buf, (struct slice){ from, (size_t)(word + 9 - from) });
+        buf_text(buf, "***");
+        from = word + 9;
+        while (from < end && *from != '&' && *from != ' ')
+            from++;
     }
-    buf_add(buf, (struct slice){ from, (size_t)(word + 9 - from) });
-    buf_text(buf, "***");
-    from = word + 9;
-    while (from < end && *from != '&' && *from != ' ')
-        from++;
     buf_add(buf, (struct slice){ from, (size_t)(end - from) });
 }
 
@@ -371,7 +374,7 @@ static char small(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-size_t slip_distance(struct slice wrong, const char *right)
+static size_t distance_of(struct slice wrong, const char *right)
 {
     /* rows[i % 3][j]: from the first i letters of `wrong` to the first j of `right`. */
     size_t rows[3][NAME_MOST + 1], n = strlen(right);
@@ -392,6 +395,15 @@ size_t slip_distance(struct slice wrong, const char *right)
                 row[j] = least_of(row[j], before[j - 2] + 1);
         }
     }
-    size_t distance = rows[wrong.n % 3][n];
-    return distance <= 1 + n / 5 ? distance : SIZE_MAX;
+    return rows[wrong.n % 3][n];
+}
+
+void slip_try(struct slip *slip, const char *right)
+{
+    size_t distance = distance_of(slip->wrong, right);
+
+    if (distance > 1 + strlen(right) / 5 || (slip->best && distance >= slip->distance))
+        return;
+    slip->best = right;
+    slip->distance = distance;
 }

@@ -76,6 +76,8 @@ must_check int knob_check(const struct knob *knob, const void *object,
 /* Whether it may be left out and was. */
 bool knob_unset(const struct knob *knob, const void *object);
 
+void knob_copy(const struct knob *knob, const void *from, void *to);
+
 bool knob_equal(const struct knob *knob, const void *a, const void *b);
 
 /* Appends the value as the operator would write it; a secret is "(set)", what is
@@ -88,7 +90,12 @@ void knob_show_range(const struct knob *knob, struct buf *buf);
 /* The row called `name`; NULL if there is none. */
 const struct knob *knob_find(const struct knob *table, size_t count, struct slice name);
 
-/* How many letters of `wrong` must be changed, dropped or added, or swapped with
- * their neighbour, to make it `right`: for "did you mean".  SIZE_MAX if it is too
- * far off for a slip. */
-size_t slip_distance(struct slice wrong, const char *right);
+/* The nearest of several names to one that is none of them: for "did you mean".
+ * `best` stays NULL while all are too far off for a slip. */
+struct slip {
+    struct slice wrong;
+    const char *best;
+    size_t
+        distance; /* letters changed, dropped, added, or swapped with their neighbour */
+};
+void slip_try(struct slip *slip, const char *right);

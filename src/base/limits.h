@@ -157,6 +157,13 @@ enum {
     LIMIT_LOG_LINE_BYTES = 16 << 10,
 };
 
+/* The configuration file is written by hand; whoever generates one with more than a
+ * mebibyte has generated the wrong thing. */
+enum {
+    LIMIT_CONFIG_FILE_BYTES = 1 << 20,
+    LIMIT_CONFIG_LINE_BYTES = 16 << 10,
+};
+
 /* Times that can be shown: the years 0000 to 9999, as RFC 3339 has them. */
 #define LEAST_TIME_US (-INT64_C(62167219200) * US_PER_S)
 #define LIMIT_TIME_US (INT64_C(253402300800) * US_PER_S - 1)

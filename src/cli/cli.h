@@ -14,8 +14,12 @@
 #include "base/buf.h"
 #include "base/json_write.h"
 #include "base/status.h"
+#include "daemon/config.h"
 
-enum { CLI_OPTIONS = 20 };
+enum {
+    CLI_OPTIONS = 20, /* of a command's own */
+    CLI_FLAGS = 64,   /* of the configuration, as often as they are given */
+};
 
 /* `argument` is NULL for a flag. */
 struct cli_option {
@@ -31,6 +35,11 @@ struct cli {
     int arg_count;
     struct hf *hf; /* NULL for a command without a store */
     struct hf_error error;
+
+    /* Of a command that is `configured`: as given, in order. */
+    const char *config_file;
+    struct config_flag flags[CLI_FLAGS];
+    size_t flag_count;
 };
 
 struct subcommand {
@@ -39,7 +48,8 @@ struct subcommand {
     const char *summary;
     int least, most; /* how many arguments */
     bool storeless;
-    bool creates; /* makes the store if it is not there */
+    bool configured; /* takes the flags of the server's configuration */
+    bool creates;    /* makes the store if it is not there */
     enum hf_role role;
     const struct cli_option *options; /* ends with a NULL name */
     int (*run)(struct cli *cli);      /* 0, or a negative code with cli->error */
@@ -49,6 +59,7 @@ struct subcommand {
 extern const struct subcommand job_commands[];
 extern const struct subcommand queue_commands[];
 extern const struct subcommand store_commands[];
+extern const struct subcommand server_commands[];
 
 /* "It worked, and the answer is no": for exit code 1. */
 enum { CLI_NO = 1 };
@@ -70,6 +81,18 @@ must_check int cli_word(struct cli *cli, const char *name, const char *const *wo
                         int *ret);
 /* A job's id. */
 must_check int cli_id(struct cli *cli, const char *text, int64_t *ret);
+
+/* ---- configuration ---- */
+
+/* The flags of a `configured` command: --config, --set, and one for each setting that
+ * has its own.  How many; at most CLI_OPTIONS. */
+size_t cli_config_options(struct cli_option *out);
+/* Keeps one of them, as it was given. */
+must_check int cli_config_take(struct cli *cli, const struct cli_option *option,
+                               const char *value);
+/* Puts the configuration together.  What is wrong with it is on standard error, one
+ * sentence a line, the last in cli->error. */
+must_check int cli_config_load(struct cli *cli, struct config **ret);
 
 /* ---- output ---- */
 

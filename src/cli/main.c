@@ -23,7 +23,8 @@ static const struct subcommand own_commands[] = {
 };
 
 static const struct subcommand *const families[] = { job_commands, queue_commands,
-                                                     store_commands, own_commands };
+                                                     store_commands, server_commands,
+                                                     own_commands };
 
 static const struct cli_option common_options[] = {
     { "db", "FILE|postgres://...", "the store (HOLDFAST_DB, or holdfast.db)" },
@@ -39,6 +40,22 @@ static void list_option(const struct cli_option *option)
     snprintf(text, sizeof(text), "--%s%s%s", option->name, option->argument ? " " : "",
              option->argument ? option->argument : "");
     printf("  %-32s %s\n", text, option->help);
+}
+
+/* All options of a command: its own, those of the configuration, the common ones. */
+enum { ALL_OPTIONS = 2 * CLI_OPTIONS + array_len(common_options) };
+static size_t list_options(const struct subcommand *c, struct cli_option *out)
+{
+    size_t n = 0;
+    for (const struct cli_option *o = c->options; o && o->name; o++) {
+        assert(n < CLI_OPTIONS);
+        out[n++] = *o;
+    }
+    if (c->configured)
+        n += cli_config_options(out + n);
+    for (size_t i = 0; i < array_len(common_options); i++)
+        out[n++] = common_options[i];
+    return n;
 }
 
 static void list_common(void)
@@ -65,9 +82,10 @@ static int explain(const struct subcommand *c)
 {
     printf("Usage: holdfast %s [OPTION...]%s%s\n\n  %s\n\nOptions:\n", c->name,
            c->arguments[0] ? " " : "", c->arguments, c->summary);
-    for (const struct cli_option *o = c->options; o && o->name; o++)
-        list_option(o);
-    list_common();
+    struct cli_option options[ALL_OPTIONS];
+    size_t count = list_options(c, options);
+    for (size_t i = 0; i < count; i++)
+        list_option(&options[i]);
     return 0;
 }
 
@@ -113,18 +131,25 @@ const char *cli_option(const struct cli *cli, const char *name)
     return NULL;
 }
 
-/* getopt's table: the command's options, then the common ones. */
-static size_t list_options(const struct subcommand *c, struct option *out)
+/* One option as it was given.  1 if it asks for help. */
+static int take_option(struct cli *cli, const struct cli_option *option, size_t index,
+                       const char *value)
 {
-    size_t n = 0;
-    for (const struct cli_option *o = c->options; o && o->name; o++) {
-        assert(n < CLI_OPTIONS);
-        out[n++] = (struct option){ .name = o->name, .has_arg = o->argument != NULL };
-    }
-    for (size_t i = 0; i < array_len(common_options); i++)
-        out[n + i] = (struct option){ .name = common_options[i].name,
-                                      .has_arg = common_options[i].argument != NULL };
-    return n;
+    size_t own = 0;
+
+    while (cli->command->options && cli->command->options[own].name)
+        own++;
+    if (strcmp(option->name, "db") == 0)
+        cli->db = value;
+    if (index < own)
+        cli->values[index] = value ? value : "";
+    else if (strcmp(option->name, "json") == 0)
+        cli->json = true;
+    else if (strcmp(option->name, "help") == 0)
+        return 1;
+    else if (cli->command->configured)
+        return cli_config_take(cli, option, value ? value : "true");
+    return 0;
 }
 
 static int count_arguments(struct cli *cli)
@@ -144,10 +169,14 @@ static int count_arguments(struct cli *cli)
 /* 0; 1 if help was asked for. */
 static int read_options(struct cli *cli, int argc, char **argv)
 {
-    struct option options[CLI_OPTIONS + array_len(common_options) + 1] = { 0 };
-    size_t own = list_options(cli->command, options);
+    struct cli_option list[ALL_OPTIONS];
+    struct option options[ALL_OPTIONS + 1] = { 0 };
+    size_t count = list_options(cli->command, list);
     int index = 0, c;
 
+    for (size_t i = 0; i < count; i++)
+        options[i] =
+            (struct option){ .name = list[i].name, .has_arg = list[i].argument != NULL };
     opterr = 0;
     while ((c = getopt_long(argc, argv, ":", options, &index)) != -1) {
         if (c == ':')
@@ -156,14 +185,9 @@ static int read_options(struct cli *cli, int argc, char **argv)
             return cli_refuse(
                 cli, "%s is no option of \"holdfast %s\"; see \"holdfast help %s\".",
                 argv[optind - 1], cli->command->name, cli->command->name);
-        if ((size_t)index < own)
-            cli->values[index] = optarg ? optarg : "";
-        else if (strcmp(options[index].name, "db") == 0)
-            cli->db = optarg;
-        else if (strcmp(options[index].name, "json") == 0)
-            cli->json = true;
-        else
-            return 1;
+        int r = take_option(cli, &list[index], (size_t)index, optarg);
+        if (r != 0)
+            return r;
     }
     cli->args = argv + optind;
     cli->arg_count = argc - optind;

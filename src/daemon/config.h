@@ -37,6 +37,7 @@ enum {
     CONFIG_ADDRESS_BYTES = 256,
     CONFIG_LIST_BYTES = 4096,
     CONFIG_WORDS_BYTES = 8192,
+    CONFIG_TOKEN_LEAST = 16, /* characters; fewer can be guessed */
     CONFIG_TOKEN_BYTES = 256,
 };
 
@@ -62,7 +63,7 @@ struct server_settings {
 
     /* What may come in. */
     int64_t max_connections;
-    int64_t header_timeout_us, body_timeout_us, idle_timeout_us;
+    int64_t header_timeout_us, body_timeout_us, idle_timeout_us, send_timeout_us;
     int64_t max_header_bytes;
     int64_t max_body_bytes, max_batch_body_bytes;
 
@@ -105,10 +106,16 @@ struct config_source {
 };
 
 enum {
-    CONFIG_SETTINGS = 64, /* room for all rows of the server and the engine */
-    CONFIG_KEYS = 16,     /* the same for a section */
-    CONFIG_SECTIONS = 1000,
-    CONFIG_PROBLEMS = 20, /* told in one go; the rest is counted */
+    CONFIG_SETTINGS = 64,   /* room for all rows of the server and the engine */
+    CONFIG_KEYS = 20,       /* the same for a section */
+    CONFIG_SECTIONS = 1000, /* of a kind */
+    CONFIG_PROBLEMS = 20,   /* told in one go; the rest is counted */
+};
+
+/* Where a section stands, and its keys, by their row. */
+struct section_source {
+    int line;
+    int key_lines[CONFIG_KEYS]; /* 0: not named */
 };
 
 struct config {
@@ -125,12 +132,6 @@ struct config {
     struct section_source *command_sources;
 };
 
-/* Where a section stands, and its keys, by their row. */
-struct section_source {
-    int line;
-    int key_lines[CONFIG_KEYS]; /* 0: not named */
-};
-
 /* One flag as it was given.  `name` is the setting; NULL if `value` is NAME=VALUE. */
 struct config_flag {
     const char *flag; /* "--set" */
@@ -144,6 +145,7 @@ struct config_input {
     char *const *environment;        /* as `environ`; NULL: none */
     const struct config_flag *flags; /* in the order they were given */
     size_t flag_count;
+    bool init; /* this process is pid 1: whoever it leaves behind is killed */
 };
 
 struct config_problems {
@@ -164,10 +166,6 @@ void config_free(struct config *config);
 must_check int config_token(const struct config *config, struct error *error,
                             char ret[CONFIG_TOKEN_BYTES]);
 
-/* Whether others than this machine can reach an address: it is neither loopback nor
- * a Unix socket nor "off".  Then a token is needed, or `insecure`. */
-bool config_address_is_open(const char *address);
-
 /* ---- the table ---- */
 
 /* All settings in the order of the manual: row `i`, for i below config_settings(). */
@@ -175,9 +173,23 @@ size_t config_settings(void);
 const struct knob *config_setting(size_t i);
 /* The struct its member is in. */
 const void *config_object(const struct config *config, size_t i);
-/* The keys of a section. */
-const struct knob *config_queue_keys(size_t *ret_count);
-const struct knob *config_command_keys(size_t *ret_count);
+
+/* A kind of section.  Its items begin with their name. */
+enum config_section { SECTION_QUEUE, SECTION_COMMAND, CONFIG_SECTION_KINDS };
+struct section_row {
+    const char *word;     /* "queue" */
+    const char *argument; /* "NAME" */
+    const char *help;
+    const struct knob *keys;
+    size_t key_count;
+    size_t item_bytes;
+};
+const struct section_row *config_section_row(enum config_section kind);
+size_t config_section_count(const struct config *config, enum config_section kind);
+const void *config_section_item(const struct config *config, enum config_section kind,
+                                size_t i);
+const struct section_source *config_section_source(const struct config *config,
+                                                   enum config_section kind, size_t i);
 
 /* Appends where setting `i` comes from: "flag --set", "HOLDFAST_LISTEN",
  * "holdfast.conf:12", "default". */

@@ -69,19 +69,14 @@ static int resolve(const char *text, const char *host, const char *port,
     return 0;
 }
 
-int address_parse(const char *text, struct error *error, struct address *ret)
-{
-    struct address address = { 0 };
-    char host[256];
+enum { HOST_BYTES = 256 };
 
-    assert(text && ret);
-    if (strncmp(text, "unix:", 5) == 0) {
-        int r = parse_unix(text, text + 5, error, &address);
-        if (r == 0)
-            *ret = address;
-        return r;
-    }
+/* HOST:PORT or [HOST]:PORT taken apart; nothing is looked up. */
+static int split_host(const char *text, struct error *error, char host[HOST_BYTES],
+                      const char **ret_port)
+{
     const char *colon = strrchr(text, ':');
+
     if (!colon)
         return error_set(error, -HF_INVALID, NULL,
                          "the address \"%s\" has no port; " EXPECTED, text);
@@ -102,12 +97,41 @@ int address_parse(const char *text, struct error *error, struct address *ret)
                          "addresses of this machine",
                          text);
     /* Without brackets nobody can tell where an IPv6 address ends. */
-    if (length >= sizeof(host) || (!bracketed && memchr(from, ':', length)))
+    if (length >= HOST_BYTES || (!bracketed && memchr(from, ':', length)))
         return error_set(error, -HF_INVALID, NULL,
                          "the address \"%s\" is not one to listen on; " EXPECTED, text);
     memcpy(host, from, length);
     host[length] = '\0';
-    int r = resolve(text, host, colon + 1, error, &address);
+    *ret_port = colon + 1;
+    return 0;
+}
+
+int address_check(const char *text, struct error *error)
+{
+    struct address unused = { 0 };
+    char host[HOST_BYTES];
+    const char *port = NULL;
+
+    if (strncmp(text, "unix:", 5) == 0)
+        return parse_unix(text, text + 5, error, &unused);
+    return split_host(text, error, host, &port);
+}
+
+int address_parse(const char *text, struct error *error, struct address *ret)
+{
+    struct address address = { 0 };
+    char host[HOST_BYTES];
+    const char *port = NULL;
+    int r;
+
+    assert(text && ret);
+    if (strncmp(text, "unix:", 5) == 0) {
+        r = parse_unix(text, text + 5, error, &address);
+    } else {
+        r = split_host(text, error, host, &port);
+        if (r == 0)
+            r = resolve(text, host, port, error, &address);
+    }
     if (r == 0)
         *ret = address;
     return r;

@@ -24,6 +24,10 @@ struct address {
 /* 0, or -HF_INVALID with a sentence that quotes `text`. */
 must_check int address_parse(const char *text, struct error *error, struct address *ret);
 
+/* The same as far as it can be told without looking up a name: for reading a
+ * configuration, which may be meant for another machine. */
+must_check int address_check(const char *text, struct error *error);
+
 /* Whether only programs on this machine can reach it: loopback, or a Unix
  * socket.  Decides whether a server may run without tokens. */
 bool address_is_local(const struct address *address);
