@@ -61,7 +61,13 @@ static bool take_number(struct slice *rest, int64_t *ret)
 
 int host_parse_stat(struct slice line, struct host_stat *ret)
 {
-    enum { FIELD_STATE = 3, FIELD_THREADS = 20, FIELD_START = 22 };
+    enum {
+        FIELD_STATE = 3,
+        FIELD_GROUP = 5,
+        FIELD_SESSION = 6,
+        FIELD_THREADS = 20,
+        FIELD_START = 22
+    };
     struct host_stat stat = { 0 };
     size_t name_end = line.n;
 
@@ -81,6 +87,10 @@ int host_parse_stat(struct slice line, struct host_stat *ret)
         int64_t value;
         if (!take_number(&rest, &value))
             return -HF_INVALID;
+        if (field == FIELD_GROUP)
+            stat.group = value;
+        if (field == FIELD_SESSION)
+            stat.session = value;
         if (field == FIELD_THREADS)
             stat.threads = value;
         if (field == FIELD_START)
@@ -154,4 +164,12 @@ bool host_process_alive(int64_t pid, int64_t start_ticks)
     /* A leader that ended before its threads shows as 'Z' while they run. */
     bool ended = (stat.state == 'Z' || stat.state == 'X') && stat.threads <= 1;
     return stat.start_ticks == start_ticks && !ended;
+}
+
+int host_read_stat(int64_t pid, struct host_stat *ret)
+{
+    char who[24];
+
+    snprintf(who, sizeof(who), "%" PRId64, pid);
+    return pid > 0 && read_stat(who, ret) == 0 ? 0 : -HF_NOT_FOUND;
 }

@@ -44,7 +44,9 @@ bool host_process_alive(int64_t pid, int64_t start_ticks);
 /* One line of /proc/PID/stat, as far as we read it. */
 struct host_stat {
     int64_t pid;
-    char state; /* 'R', 'S', 'Z', ... */
+    char state;      /* 'R', 'S', 'Z', ... */
+    int64_t group;   /* its process group and */
+    int64_t session; /* its session, each named by the pid of its first leader */
     int64_t threads;
     int64_t start_ticks;
 };
@@ -52,3 +54,7 @@ struct host_stat {
 /* Reads such a line; -HF_INVALID if it is none.  The process's name in it may
  * hold anything, spaces, parentheses and newlines too. */
 must_check int host_parse_stat(struct slice line, struct host_stat *ret);
+
+/* That line of a process of our place: 0, or -HF_NOT_FOUND if there is none or it
+ * cannot be read. */
+must_check int host_read_stat(int64_t pid, struct host_stat *ret);

@@ -50,25 +50,6 @@ static char *resolve(const char *database)
                                                                                   : path;
 }
 
-static int code_of_errno(int number)
-{
-    switch (number) {
-    case ENOMEM:
-        return -HF_NOMEM;
-    case ENOSPC:
-    case EDQUOT:
-        return -HF_FULL;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-        return -HF_READONLY;
-    case ELOOP:
-        return -HF_INVALID;
-    default:
-        return -HF_SYSTEM;
-    }
-}
-
 /* Says who holds it, from what they wrote. */
 static int say_locked(const struct lockfile *lock, const char *database,
                       struct error *error)
@@ -122,7 +103,7 @@ static int take(struct lockfile *lock, const char *database, const struct host *
     for (int try = 0; try < TRIES; try++) {
         int got = open_and_lock(lock);
         if (got < 0)
-            return error_set(error, code_of_errno(errno), NULL, "cannot lock %s: %m",
+            return error_set(error, status_of_errno(errno), NULL, "cannot lock %s: %m",
                              lock->path);
         if (got == 0)
             return say_locked(lock, database, error);
@@ -145,7 +126,7 @@ int lockfile_take(const char *database, const struct host *self, struct error *e
 
     cleanup(free_text) char *real = resolve(database);
     if (!real)
-        return error_set(error, code_of_errno(errno), NULL, "cannot lock %s: %s%m",
+        return error_set(error, status_of_errno(errno), NULL, "cannot lock %s: %s%m",
                          database,
                          errno == ELOOP ? "it is a symbolic link to nothing: " : "");
     struct lockfile *lock = new (struct lockfile);

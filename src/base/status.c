@@ -3,6 +3,7 @@
  * status.c -- one row per error code, and the sentence that goes with it. */
 #include "status.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -74,6 +75,25 @@ static void copy_whole_characters(char *to, size_t room, const char *from)
     }
     assert(used < room);
     to[used] = '\0';
+}
+
+int status_of_errno(int number)
+{
+    switch (number) {
+    case ENOMEM:
+        return -HF_NOMEM;
+    case ENOSPC:
+    case EDQUOT:
+        return -HF_FULL;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return -HF_READONLY;
+    case ELOOP:
+        return -HF_INVALID;
+    default:
+        return -HF_SYSTEM;
+    }
 }
 
 int error_set(struct error *error, int code, const char *field, const char *format, ...)

@@ -36,6 +36,11 @@ struct status {
  * unknown code is HF_INTERNAL's row. */
 const struct status *status_of(int code);
 
+/* The code, negative, for a file that could not be opened, made or written:
+ * -HF_NOMEM, -HF_FULL, -HF_READONLY (it may not be), -HF_INVALID (links in a
+ * circle), or -HF_SYSTEM. */
+int status_of_errno(int number);
+
 /* The sentence, and the field that is to blame if there is one.  Fixed size,
  * so reporting an error can never fail. */
 struct error {

@@ -243,6 +243,8 @@ TEST(a_process_may_have_any_name)
         check_ok(host_parse_stat(slice_of(lines[i]), &stat));
         check_int(stat.pid, 42);
         check_int(stat.state, 'S');
+        check_int(stat.group, 2);
+        check_int(stat.session, 3);
         check_int(stat.threads, 9);
         check_int(stat.start_ticks, 555);
     }
@@ -272,4 +274,21 @@ TEST(a_process_with_a_wild_name_is_found)
     check(host_process_alive(child.pid, child.start_ticks));
     close(pipe_end);
     check_int(waitpid((pid_t)child.pid, NULL, 0), child.pid);
+}
+
+TEST(the_line_of_a_process_can_be_read_while_there_is_one)
+{
+    int pipe_end;
+    struct host_stat stat;
+
+    struct host child = start_child(&pipe_end);
+    check_ok(host_read_stat(child.pid, &stat));
+    check_int(stat.pid, child.pid);
+    check_int(stat.start_ticks, child.start_ticks);
+    check_int(stat.group, getpgrp());
+    check_int(stat.session, getsid(0));
+    close(pipe_end);
+    check_int(waitpid((pid_t)child.pid, NULL, 0), child.pid);
+    check_err(host_read_stat(child.pid, &stat), -HF_NOT_FOUND);
+    check_err(host_read_stat(0, &stat), -HF_NOT_FOUND);
 }
