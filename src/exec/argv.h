@@ -4,10 +4,10 @@
  *
  * Words are split as a shell splits them: white space (blank, tab, newline)
  * between words; 'single quotes' keep everything as it is; in "double quotes"
- * a backslash stands before ", \, $, ` or a newline (which it removes, as a
- * shell does) and is itself everywhere else; outside of quotes a backslash
- * keeps the next byte as it is.  Quoted and bare parts that touch are one
- * word; '' is an empty one.
+ * a backslash keeps a following ", \, $ or ` as it is, and stands for itself
+ * before anything else; outside of quotes it keeps any next byte.  A backslash
+ * and a newline vanish together, but in single quotes.  Quoted and bare parts
+ * that touch are one word; '' is an empty one.
  *
  * Nothing is expanded: no variables, no patterns, no ~, no comments, and | ; &
  * < > are letters like others.  There is never a shell.
