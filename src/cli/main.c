@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "cli.h"
+#include "exec/supervisor.h"
 
 static int help(struct cli *cli);
 
@@ -253,6 +254,9 @@ int main(int argc, char **argv)
     const char *db = getenv("HOLDFAST_DB");
     struct cli cli = { .db = db && db[0] ? db : "holdfast.db" };
 
+    /* Not for people: the process a command runs under. */
+    if (argc == 3 && strcmp(argv[1], "supervise") == 0)
+        return supervisor_main(argv[2]);
     if (argc < 2) {
         explain_all();
         return status_of(-HF_INVALID)->exit_code;

@@ -75,7 +75,8 @@ void command_outcome_sentence(const struct command_outcome *outcome, struct buf 
 enum { COMMAND_SIGNAL_TEXT_BYTES = 24 };
 char *command_signal_text(int number, char out[COMMAND_SIGNAL_TEXT_BYTES]);
 
-/* All but the output as JSON (the exit record), and back. */
+/* All but the output as text (the exit record: a line of JSON, and the result on
+ * the next), and back. */
 void command_outcome_write(const struct command_outcome *outcome, struct buf *buf);
-must_check int command_outcome_read(struct slice json, struct arena *arena,
+must_check int command_outcome_read(struct slice text, struct arena *arena,
                                     struct error *error, struct command_outcome *ret);

@@ -97,6 +97,14 @@ must_check int command_record_read(int record, const struct host *self,
  * has the same number is left alone. */
 void command_record_bury(const struct command_start *start, const struct host *self);
 
+/* The same as command_record_read(), for good: one that has not started yet never
+ * will (DEAD), and what is left of a DEAD one is buried. */
+must_check int command_record_settle(int record, const struct host *self,
+                                     struct arena *arena, struct error *error,
+                                     enum command_state *ret_state,
+                                     struct command_start *ret_start,
+                                     struct command_outcome *ret_outcome);
+
 /* Replaces a file of the record whole; on disk when it returns if `flush`. */
 must_check int command_record_put(int record, const char *name, struct slice bytes,
                                   bool flush);

@@ -4,7 +4,7 @@
  *
  * `struct command_setup` is a [command KIND] section of the configuration,
  * read; `struct command_order` is one run of it.  An order is what a scheduler
- * hands to a supervisor: it travels as JSON through a file without a name, so
+ * hands to a supervisor: it travels as text through a file without a name, so
  * that neither the environment nor the payload is ever written to a disk.
  *
  * The command does not inherit the scheduler's environment, which may hold
@@ -70,8 +70,18 @@ struct command_order {
  * and deadlines, which no setting of the clock moves. */
 int64_t command_boot_us(void);
 
-/* The order as JSON, and back; what is read lies in the arena.  Reading gives
+/* The command's whole environment, in the arena, NULL-ended: see above.
+ * `inherited` is the scheduler's; `home` and `name` are those of the user to run
+ * it as, NULL for the scheduler's own.  NULL if there is no memory. */
+char **command_environment(const struct command_order *order, char *const *inherited,
+                           const char *name, const char *home, struct arena *arena);
+
+/* The order as text (fields "name=value", each ended by NUL: argv and paths may
+ * be any bytes), and back; what is read lies in the arena.  Reading gives
  * -HF_INVALID for what command_order_write() cannot have written. */
 void command_order_write(const struct command_order *order, struct buf *buf);
-must_check int command_order_read(struct slice json, struct arena *arena,
+must_check int command_order_read(struct slice text, struct arena *arena,
                                   struct error *error, struct command_order *ret);
+
+/* The most bytes of one, a bound for readers: argv and as much environment. */
+enum { LIMIT_COMMAND_ORDER_BYTES = 256 << 10 };

@@ -28,6 +28,8 @@
  * thread, and prints nothing. */
 #pragma once
 
+#include <signal.h>
+
 #include "base/base.h"
 
 /* Where a supervisor finds its order. */
@@ -36,3 +38,7 @@ enum { SUPERVISOR_ORDER_FD = 3 };
 /* The whole life, for main(): `record` is the path of the record.  The exit code
  * of the process: 0, whatever became of the command. */
 int supervisor_main(const char *record);
+
+/* The signals it listens to: blocked when it is started, so that none is too
+ * early. */
+void supervisor_signals(sigset_t *ret);
