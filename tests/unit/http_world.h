@@ -286,6 +286,26 @@ static inline void world_wait(atomic_int *count, int least)
         fail("waited in vain for a count of %d; it is %d", least, atomic_load(count));
 }
 
+struct world_condition {
+    struct world *world;
+    bool (*is)(const struct http_stats *stats);
+};
+
+static inline bool world_stats_are(void *arg)
+{
+    struct world_condition *wanted = arg;
+    struct http_stats stats = world_stats(wanted->world);
+    return wanted->is(&stats);
+}
+
+/* Waits until the figures are as `is` says. */
+static inline void world_wait_stats(struct world *world,
+                                    bool (*is)(const struct http_stats *stats))
+{
+    struct world_condition wanted = { world, is };
+    check(test_wait(world_stats_are, &wanted, 30000));
+}
+
 static inline void world_answer_held(struct world *world, void *arg)
 {
     world_say(world_held(world), 200, slice_of(arg));
