@@ -579,9 +579,8 @@ int hf_list_recoveries(struct hf *hf, size_t limit, struct hf_error *error,
 void hf_recoveries_free(struct hf_recoveries *recoveries);
 
 /* ---- checking ---- */
-/* A breach of an invariant: what may never be, and is. */
-struct hf_finding {
-    int invariant; /* its number; 0: the schema is not as it should be */
+struct hf_finding { /* a breach of an invariant: what may never be, and is */
+    int invariant;  /* its number; 0: the schema is not as it should be */
     int64_t job_id, queue_id, reservation_id; /* 0: not about one */
     const char *sentence;
 };

@@ -40,8 +40,9 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose,
         fetch->why = (struct error){ 0 };
         error_set(&fetch->why, -HF_SYSTEM, NULL, "A socket cannot be opened: %s.",
                   strerror(errno));
+        return CURL_SOCKET_BAD;
     }
-    return fd < 0 ? CURL_SOCKET_BAD : fd;
+    return fd;
 }
 
 static bool begins_with(struct slice text, const char *start)

@@ -129,8 +129,9 @@ void store_end_looking(struct store *store);
 /* A reader's transaction around `look`, in one snapshot.  Connects again if need be,
  * and then looks a second time: it sets its results only at its end.  -HF_NOT_FOUND is
  * the looker's own; other failures have a sentence. */
-must_check int store_look(struct store *store, int (*look)(struct store *store, void *arg),
-                          void *arg, struct error *error);
+must_check int store_look(struct store *store,
+                          int (*look)(struct store *store, void *arg), void *arg,
+                          struct error *error);
 must_check int store_savepoint(struct store *store);
 must_check int store_savepoint_keep(struct store *store); /* flushes first */
 must_check int store_savepoint_undo(struct store *store); /* drops the buffers too */
