@@ -113,6 +113,7 @@ static int read_origin(const char *text, struct error *error, struct origin *ret
     else if (curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) != CURLUE_OK)
         r = error_set(error, -HF_INVALID, "url", "url has no port that can be read.");
     if (r == 0) {
+        assert(scheme && host && port);
         int n = snprintf(ret->text, sizeof(ret->text), "%s://%s:%s", scheme, host, port);
         if (n < 0 || (size_t)n >= sizeof(ret->text))
             r = error_set(error, -HF_INVALID, "url", "url has a host of over 255 bytes.");
@@ -127,7 +128,7 @@ static int read_origin(const char *text, struct error *error, struct origin *ret
 int fetch_read_url(struct fetch *fetch, struct slice before, struct error *error,
                    bool *ret_same)
 {
-    struct origin now, was;
+    struct origin now = { 0 }, was = { 0 };
 
     int r = read_origin(fetch->url.p, error, &now);
     if (r < 0)

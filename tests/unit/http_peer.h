@@ -33,6 +33,8 @@
 struct peer {
     struct event_base *base;
     struct evconnlistener *listener;
+    /* NULL, or how to talk on a connection other than in the clear. */
+    struct bufferevent *(*talk)(struct event_base *base, evutil_socket_t fd);
     int port;
     int requests, connections, open; /* all so far; all so far; now */
     char last[16384];                /* the last request, as it came */
@@ -159,8 +161,8 @@ static inline void peer_wrote(struct bufferevent *bev, void *arg)
 
 static inline void peer_event(struct bufferevent *bev, short what, void *arg)
 {
-    (void)what;
-    peer_close(bev, arg);
+    if (!(what & BEV_EVENT_CONNECTED)) /* TLS: the handshake is done */
+        peer_close(bev, arg);
 }
 
 /* The bytes of a whole request at the front of `text`, or 0. */
@@ -180,8 +182,8 @@ static inline void peer_read(struct bufferevent *bev, void *arg)
     struct peer_conn *c = arg;
     struct evbuffer *in = bufferevent_get_input(bev);
     char path[4096] = "";
-    size_t n = evbuffer_get_length(in);
-    size_t whole = n ? peer_request_bytes((const char *)evbuffer_pullup(in, -1), n) : 0;
+    const char *text = (const char *)evbuffer_pullup(in, -1);
+    size_t whole = text ? peer_request_bytes(text, evbuffer_get_length(in)) : 0;
 
     if (whole == 0)
         return;
@@ -205,7 +207,8 @@ static inline void peer_accept(struct evconnlistener *listener, evutil_socket_t 
     struct peer *peer = arg;
     struct peer_conn *c = new(struct peer_conn);
     struct bufferevent *bev =
-        bufferevent_socket_new(peer->base, fd, BEV_OPT_CLOSE_ON_FREE);
+        peer->talk ? peer->talk(peer->base, fd)
+                   : bufferevent_socket_new(peer->base, fd, BEV_OPT_CLOSE_ON_FREE);
 
     (void)listener, (void)address, (void)length;
     check(c && bev);
