@@ -13,9 +13,9 @@
  * wait for one bite at most. */
 #include "base/limits.h"
 #include "engine/engine.h"
-#include "engine/recovery.h"
+#include "engine/recovery_judge.h"
 
-enum { DUE_JOBS = 500, RESOLVED_OWNER_DAYS = 30 };
+enum { DUE_JOBS = 500, RESOLVED_OWNER_DAYS = 30, FOLDED_OWNERS = 10 };
 #define PRUNE_INTERVAL_US (60 * US_PER_S)
 #define RETRY_LATER_US (200 * US_PER_MS)
 
@@ -73,7 +73,7 @@ int read_database_clock(struct engine *engine)
 static int64_t beat(struct tx *tx, void *arg)
 {
     struct engine *engine = tx->engine;
-    bool leased = db_engine(tx->store->db) == DB_POSTGRES && !engine->producer;
+    bool leased = db_engine(tx->store->db) == DB_POSTGRES;
     int64_t until = leased ? tx->now + engine->settings.lease_us : 0;
     int command = 0;
     (void)arg;
@@ -172,7 +172,7 @@ static int64_t expire(struct tx *tx, void *arg)
     return r;
 }
 
-static int do_due(struct engine *engine, int64_t now)
+static int64_t do_due(struct engine *engine, int64_t now)
 {
     int64_t next = INT64_MAX, r = 0;
     if (engine->next_due <= now) {
@@ -183,7 +183,7 @@ static int do_due(struct engine *engine, int64_t now)
         r = engine_duty(engine, expire, &next);
         engine->next_expiry = r < 0 ? now + RETRY_LATER_US : next;
     }
-    return r < 0 ? (int)r : 0;
+    return r < 0 ? r : 0;
 }
 
 /* ---- poll ---- */
@@ -237,15 +237,17 @@ static int64_t advance_holds(struct tx *tx, void *arg)
     return reservation_tick(tx);
 }
 
-static int do_poll(struct engine *engine, int64_t now)
+static int64_t do_poll(struct engine *engine, int64_t now)
 {
+    if (engine->next_poll > now)
+        return 0;
     engine->next_poll = now + engine->settings.poll_interval_us;
     int64_t r = engine_look(engine, look_around, NULL);
     if (r >= 0 && engine->holds)
         r = engine_duty(engine, advance_holds, NULL);
     if (r >= 0)
         r = reap(engine);
-    return r < 0 ? (int)r : 0;
+    return r < 0 ? r : 0;
 }
 
 /* ---- claims for this node ---- */
@@ -295,7 +297,23 @@ static int64_t forget_keys(struct tx *tx, void *arg)
     return n < 0 ? store_fail(tx->store, (int)n) : n;
 }
 
-static int do_slow(struct engine *engine, int64_t now)
+/* What the dead have counted: added to our own row of the counters, so that
+ * neither they nor their rows stay for ever. */
+static int64_t fold_counts(struct tx *tx, void *arg)
+{
+    struct store *store = tx->store;
+    struct queue_counts *list = NULL;
+    size_t count = 0;
+    (void)arg;
+    int r = store_counts_take(store, &store->arena, &list, &count);
+    for (size_t i = 0; i < count && r == 0; i++)
+        for (int c = 0; c < COUNTERS; c++)
+            if (list[i].count[c] != 0)
+                store_count(store, list[i].queue_id, (enum counter)c, list[i].count[c]);
+    return r < 0 ? r : (int64_t)count;
+}
+
+static int64_t do_slow(struct engine *engine, int64_t now)
 {
     int64_t r = 0;
     if (engine->next_sweep == 0)
@@ -309,8 +327,11 @@ static int do_slow(struct engine *engine, int64_t now)
         r = engine_duty(engine, forget_keys, NULL);
         if (r >= 0)
             r = retention_step(engine);
+        for (int i = 0; i < FOLDED_OWNERS && r >= 0; i++)
+            if ((r = engine_duty(engine, fold_counts, NULL)) == 0)
+                break;
     }
-    return r < 0 ? (int)r : 0;
+    return r < 0 ? r : 0;
 }
 
 static int64_t earliest(const struct engine *engine, int64_t now, bool failed)
@@ -330,27 +351,37 @@ static int64_t earliest(const struct engine *engine, int64_t now, bool failed)
     return next;
 }
 
+static int64_t do_claims(struct engine *engine, int64_t now)
+{
+    loosen(engine, now);
+    return wants_work(engine, now) ? engine_duty(engine, claim_idle, NULL) : 0;
+}
+
+static int64_t do_chunk(struct engine *engine, int64_t now)
+{
+    (void)now;
+    if (engine->recovery)
+        return recovery_step(engine);
+    return engine->reclass.under_way ? kinds_step(engine) : 0;
+}
+
+/* A duty that fails for a reason of its own does not keep the others from being
+ * done; one that found the store away does. */
 static int64_t do_duties(struct engine *engine, int64_t now)
 {
-    int64_t r = 0;
-    if (engine->next_beat <= now)
-        r = do_beat(engine, now);
+    static int64_t (*const duties[])(struct engine *, int64_t) = { do_chunk, do_due, do_poll,
+                                                                   do_slow, do_claims };
+    int64_t first = engine->next_beat <= now ? do_beat(engine, now) : 0, r = first;
     if (engine->producer) /* its beat is all a producer owes */
         return r;
-    if (r >= 0 && engine->recovery)
-        r = recovery_step(engine);
-    else if (r >= 0 && engine->reclass.under_way)
-        r = kinds_step(engine);
-    if (r >= 0)
-        r = do_due(engine, now);
-    if (r >= 0 && engine->next_poll <= now)
-        r = do_poll(engine, now);
-    if (r >= 0)
-        r = do_slow(engine, now);
-    loosen(engine, now);
-    if (r >= 0 && wants_work(engine, now))
-        r = engine_duty(engine, claim_idle, NULL);
-    return r;
+    for (size_t i = 0; i < array_len(duties); i++) {
+        if (r < 0 && store_is_to_blame(engine, (int)r))
+            return r;
+        r = duties[i](engine, now);
+        if (first >= 0)
+            first = r;
+    }
+    return first;
 }
 
 int64_t engine_tick(struct engine *engine)

@@ -94,7 +94,7 @@ static int64_t register_self(struct tx *tx, void *arg)
     owner.id = store_id(tx->store);
     if (owner.id == 0)
         return tx->store->failed;
-    bool leased = db_engine(tx->store->db) == DB_POSTGRES && !engine->producer;
+    bool leased = db_engine(tx->store->db) == DB_POSTGRES;
     owner.lease_until = leased ? tx->now + engine->settings.lease_us : 0;
     int r = store_owner_insert(tx->store, &owner, &inserted);
     if (r < 0)

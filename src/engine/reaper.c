@@ -190,7 +190,7 @@ static int64_t bury(struct tx *tx, void *arg)
 
 static bool may_judge(struct engine *engine, const struct owner *owner, int64_t now)
 {
-    if (owner->id == engine->owner_id || owner->type == OWNER_PRODUCER)
+    if (owner->id == engine->owner_id)
         return false;
     int64_t leases = now >= engine->judge_from ? now : 0;
     return owner_is_gone(owner, &engine->host, db_engine(engine->store->db), leases);

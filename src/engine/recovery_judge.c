@@ -14,7 +14,7 @@ bool owner_is_gone(const struct owner *owner, const struct host *host,
         return true;
     if (owner->type == OWNER_NODE && db_engine == DB_SQLITE)
         return true; /* we hold the file: no other node can */
-    if (owner->type == OWNER_NODE && same_place(owner, host) &&
+    if (owner->type != OWNER_REMOTE && same_place(owner, host) &&
         !host_process_alive(owner->pid, owner->process_start))
         return true;
     return now != 0 && owner->lease_until != 0 && owner->lease_until <= now;

@@ -181,6 +181,10 @@ struct queue_counts {
 };
 must_check int store_counts(struct store *store, struct arena *arena,
                             struct queue_counts **ret, size_t *ret_count);
+/* Takes the rows of one who counts no more, a node or a producer that ended, out of
+ * the counters: the caller counts them again.  None: *ret_count is 0. */
+must_check int store_counts_take(struct store *store, struct arena *arena,
+                                 struct queue_counts **ret, size_t *ret_count);
 
 /* What a claim may take from a queue now, read in its own transaction, under
  * the queue's gate: so a limit holds over nodes, and no claim slips past a hold

@@ -219,13 +219,13 @@ void store_count_move(struct store *store, int64_t queue_id, int from_state, int
     store_count(store, queue_id, (enum counter)(COUNT_ACCEPTED + to_state), 1);
 }
 
-int store_counts(struct store *store, struct arena *arena, struct queue_counts **ret,
-                 size_t *ret_count)
+static int read_counts(struct store *store, enum sql sql, const struct db_value *values,
+                       struct arena *arena, struct queue_counts **ret, size_t *ret_count)
 {
     struct db_rows rows;
     struct queue_counts *counts = NULL;
     size_t count = 0, capacity = 0;
-    int r = db_query(store->db, SQL_COUNTER_SUM, NULL, 1, &rows);
+    int r = db_query(store->db, (int)sql, values, 1, &rows);
     while (r >= 0 && (r = db_next(&rows)) > 0) {
         if (count == capacity) {
             capacity = capacity ? 2 * capacity : 16;
@@ -249,6 +249,25 @@ int store_counts(struct store *store, struct arena *arena, struct queue_counts *
     *ret = counts;
     *ret_count = count;
     return 0;
+}
+
+int store_counts(struct store *store, struct arena *arena, struct queue_counts **ret,
+                 size_t *ret_count)
+{
+    return read_counts(store, SQL_COUNTER_SUM, NULL, arena, ret, ret_count);
+}
+
+int store_counts_take(struct store *store, struct arena *arena, struct queue_counts **ret,
+                      size_t *ret_count)
+{
+    int64_t shard = 0;
+    *ret_count = 0;
+    int r = store_int(store, SQL_COUNTER_ORPHAN, NULL, 0, &shard);
+    if (r < 0 || shard == 0)
+        return r;
+    return store_fail(store, read_counts(store, SQL_COUNTER_FOLD,
+                                         (struct db_value[]){ db_int(shard) }, arena, ret,
+                                         ret_count));
 }
 
 /* ---- gates ---- */

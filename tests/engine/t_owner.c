@@ -400,3 +400,42 @@ TEST(a_name_that_comes_back_is_a_new_owner)
     check_int(state_of(&w, id), JOB_FAILED);
     world_close(&w);
 }
+
+static int64_t owner_count(struct world *w)
+{
+    struct owner *owners = NULL;
+    size_t live = 0;
+    check_ok(store_owners(w->engine->store, false, &w->arena, &owners, &live));
+    return (int64_t)live;
+}
+
+TEST(what_the_dead_have_counted_is_kept_and_their_rows_go_in_time)
+{
+    struct world w;
+    struct owner gone;
+    int64_t first = 0;
+    world_init(&w);
+    for (int i = 0; i < 5; i++) {
+        world_open(&w);
+        first = first ? first : w.engine->owner_id;
+        enqueue_many(&w, job_of_kind("crawl"), 3);
+        claim_many(&w, "s1", NULL, 1);
+        if (i % 2)
+            engine_close(w.engine);
+        else
+            world_crash(&w);
+    }
+    world_open(&w);
+    const char *before = signature(&w);
+    world_pass(&w, 20 * US_PER_S);
+    check_same(signature(&w), before);
+    world_pass(&w, 60 * US_PER_S); /* the workers are dead, too */
+    w.wall += 31 * US_PER_DAY;
+    w.mono += 31 * US_PER_DAY;
+    world_pass(&w, 61 * US_PER_S);
+    check_int(store_owner_get(w.engine->store, first, &w.arena, &gone), -HF_NOT_FOUND);
+    check_int(owner_count(&w), 1); /* us */
+    check_int(owner_row(&w, w.engine->owner_id).state, OWNER_ALIVE);
+    check_clean(&w); /* every job is still counted */
+    world_close(&w);
+}

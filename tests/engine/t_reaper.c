@@ -350,3 +350,26 @@ TEST(a_sweep_resolves_pending_retries_too)
     check_clean(&w);
     world_close(&w);
 }
+
+TEST(a_duty_that_fails_does_not_keep_the_others_from_being_done)
+{
+    struct world w;
+    world_init(&w);
+    world_open(&w);
+    struct new_job job = job_of_kind("crawl");
+    job.queue = SLICE("gone");
+    job.delay_us = 5 * US_PER_S;
+    enqueue(&w, job);
+    run_sql(&w, "DELETE FROM queues WHERE name = 'gone'"); /* it can never be counted */
+    restart(&w);
+    int64_t id = enqueue_kind(&w, "crawl");
+    check_int(claim_one(&w, "s1"), id);
+    for (int second = 0; second < 40; second++) {
+        w.wall += US_PER_S;
+        w.mono += US_PER_S;
+        for (int i = 0; i < 10; i++)
+            engine_tick(w.engine);
+    }
+    check_int(state_of(&w, id), JOB_FAILED); /* its worker is dead */
+    world_close(&w);
+}
