@@ -19,6 +19,24 @@ enum { DUE_JOBS = 500, RESOLVED_OWNER_DAYS = 30, FOLDED_OWNERS = 10 };
 #define PRUNE_INTERVAL_US (60 * US_PER_S)
 #define RETRY_LATER_US (200 * US_PER_MS)
 
+typedef int64_t (*duty)(struct engine *engine, int64_t now);
+
+/* A duty that fails for a reason of its own does not keep the others from being
+ * done; one that found the store away does.  Returns that, or the first failure. */
+static int64_t do_each(struct engine *engine, int64_t now, const duty *duties,
+                       size_t count)
+{
+    int64_t failed = 0;
+    for (size_t i = 0; i < count; i++) {
+        int64_t r = duties[i](engine, now);
+        if (r < 0 && store_is_to_blame(engine, (int)r))
+            return r;
+        if (failed == 0 && r < 0)
+            failed = r;
+    }
+    return failed;
+}
+
 /* ---- clocks ---- */
 
 /* A suspend, a jump of the clock, or a stop of this process: what we believe of
@@ -109,8 +127,10 @@ static int64_t renew(struct engine *engine, bool postgres)
     return r == -HF_LATE ? engine_reborn(engine) : r;
 }
 
-static int do_beat(struct engine *engine, int64_t now)
+static int64_t do_beat(struct engine *engine, int64_t now)
 {
+    if (engine->next_beat > now)
+        return 0;
     bool postgres = db_engine(engine->store->db) == DB_POSTGRES;
     int64_t r = renew(engine, postgres);
     if (r >= 0) {
@@ -124,7 +144,7 @@ static int do_beat(struct engine *engine, int64_t now)
         now >= engine->lease_until - engine->settings.lease_us / 3)
         stop_own_runs(engine);
     engine->next_beat = now + RETRY_LATER_US;
-    return (int)r;
+    return r;
 }
 
 /* ---- due and expired ---- */
@@ -174,16 +194,27 @@ static int64_t expire(struct tx *tx, void *arg)
 
 static int64_t do_due(struct engine *engine, int64_t now)
 {
-    int64_t next = INT64_MAX, r = 0;
-    if (engine->next_due <= now) {
-        r = engine_duty(engine, promote, &next);
-        engine->next_due = r < 0 ? now + RETRY_LATER_US : next;
-    }
-    if (r >= 0 && engine->next_expiry <= now) {
-        r = engine_duty(engine, expire, &next);
-        engine->next_expiry = r < 0 ? now + RETRY_LATER_US : next;
-    }
-    return r < 0 ? r : 0;
+    int64_t next = INT64_MAX;
+    if (engine->next_due > now)
+        return 0;
+    int64_t r = engine_duty(engine, promote, &next);
+    engine->next_due = r < 0 ? now + RETRY_LATER_US : next;
+    return r;
+}
+
+/* While the store cannot do it, it stays due, and nothing is begun; a row that can
+ * never be cancelled must not stop everybody. */
+static int64_t do_expiry(struct engine *engine, int64_t now)
+{
+    int64_t next = INT64_MAX;
+    if (engine->next_expiry > now)
+        return 0;
+    int64_t r = engine_duty(engine, expire, &next);
+    if (r >= 0)
+        engine->next_expiry = next;
+    else if (!store_is_to_blame(engine, (int)r))
+        engine->next_expiry = now + RETRY_LATER_US;
+    return r;
 }
 
 /* ---- poll ---- */
@@ -227,7 +258,8 @@ static int64_t look_around(struct tx *tx, void *arg)
     int64_t holds = 0;
     if (r == 0)
         r = store_int(tx->store, SQL_RESERVATION_COUNT, NULL, 0, &holds);
-    engine->holds = holds > 0;
+    if (r == 0)
+        engine->holds = holds > 0;
     return r;
 }
 
@@ -237,17 +269,31 @@ static int64_t advance_holds(struct tx *tx, void *arg)
     return reservation_tick(tx);
 }
 
+static int64_t do_look(struct engine *engine, int64_t now)
+{
+    (void)now;
+    return engine_look(engine, look_around, NULL);
+}
+
+static int64_t do_holds(struct engine *engine, int64_t now)
+{
+    (void)now;
+    return engine->holds ? engine_duty(engine, advance_holds, NULL) : 0;
+}
+
+static int64_t do_reap(struct engine *engine, int64_t now)
+{
+    (void)now;
+    return reap(engine);
+}
+
 static int64_t do_poll(struct engine *engine, int64_t now)
 {
+    static const duty parts[] = { do_look, do_holds, do_reap };
     if (engine->next_poll > now)
         return 0;
     engine->next_poll = now + engine->settings.poll_interval_us;
-    int64_t r = engine_look(engine, look_around, NULL);
-    if (r >= 0 && engine->holds)
-        r = engine_duty(engine, advance_holds, NULL);
-    if (r >= 0)
-        r = reap(engine);
-    return r < 0 ? r : 0;
+    return do_each(engine, now, parts, array_len(parts));
 }
 
 /* ---- claims for this node ---- */
@@ -313,25 +359,46 @@ static int64_t fold_counts(struct tx *tx, void *arg)
     return r < 0 ? r : (int64_t)count;
 }
 
-static int64_t do_slow(struct engine *engine, int64_t now)
+static int64_t do_sweep(struct engine *engine, int64_t now)
 {
-    int64_t r = 0;
     if (engine->next_sweep == 0)
         engine->next_sweep = now + engine->settings.cleanup_interval_us;
-    if (engine->next_sweep <= now && !engine->recovery) {
-        engine->next_sweep = now + engine->settings.cleanup_interval_us;
-        r = sweep(engine);
-    }
-    if (r >= 0 && engine->next_prune <= now) {
-        engine->next_prune = now + PRUNE_INTERVAL_US;
-        r = engine_duty(engine, forget_keys, NULL);
-        if (r >= 0)
-            r = retention_step(engine);
-        for (int i = 0; i < FOLDED_OWNERS && r >= 0; i++)
-            if ((r = engine_duty(engine, fold_counts, NULL)) == 0)
-                break;
-    }
-    return r < 0 ? r : 0;
+    if (engine->next_sweep > now || engine->recovery)
+        return 0;
+    int64_t r = sweep(engine);
+    engine->next_sweep =
+        now + (r < 0 ? RETRY_LATER_US : engine->settings.cleanup_interval_us);
+    return r;
+}
+
+static int64_t do_forget(struct engine *engine, int64_t now)
+{
+    (void)now;
+    return engine_duty(engine, forget_keys, NULL);
+}
+
+static int64_t do_retention(struct engine *engine, int64_t now)
+{
+    (void)now;
+    return retention_step(engine);
+}
+
+static int64_t do_fold(struct engine *engine, int64_t now)
+{
+    int64_t r = 1;
+    (void)now;
+    for (int i = 0; i < FOLDED_OWNERS && r > 0; i++)
+        r = engine_duty(engine, fold_counts, NULL);
+    return r;
+}
+
+static int64_t do_prune(struct engine *engine, int64_t now)
+{
+    static const duty parts[] = { do_forget, do_retention, do_fold };
+    if (engine->next_prune > now)
+        return 0;
+    engine->next_prune = now + PRUNE_INTERVAL_US;
+    return do_each(engine, now, parts, array_len(parts));
 }
 
 static int64_t earliest(const struct engine *engine, int64_t now, bool failed)
@@ -365,23 +432,12 @@ static int64_t do_chunk(struct engine *engine, int64_t now)
     return engine->reclass.under_way ? kinds_step(engine) : 0;
 }
 
-/* A duty that fails for a reason of its own does not keep the others from being
- * done; one that found the store away does. */
 static int64_t do_duties(struct engine *engine, int64_t now)
 {
-    static int64_t (*const duties[])(struct engine *, int64_t) = { do_chunk, do_due, do_poll,
-                                                                   do_slow, do_claims };
-    int64_t first = engine->next_beat <= now ? do_beat(engine, now) : 0, r = first;
-    if (engine->producer) /* its beat is all a producer owes */
-        return r;
-    for (size_t i = 0; i < array_len(duties); i++) {
-        if (r < 0 && store_is_to_blame(engine, (int)r))
-            return r;
-        r = duties[i](engine, now);
-        if (first >= 0)
-            first = r;
-    }
-    return first;
+    static const duty duties[] = { do_beat, do_chunk, do_due,   do_expiry,
+                                   do_poll, do_sweep, do_prune, do_claims };
+    /* Its beat is all a producer owes. */
+    return do_each(engine, now, duties, engine->producer ? 1 : array_len(duties));
 }
 
 int64_t engine_tick(struct engine *engine)
