@@ -147,9 +147,13 @@ static inline void drive_node(struct world *w)
         engine_set_capacity(w->engine, w->capacity = 3);
     fault_pass(w, 12);
 }
+/* Where it was opened again meanwhile, what it had begun has crashed. */
 static inline bool node_done(struct world *w)
 {
-    return w->engine->run_count == 3;
+    for (size_t i = 0; i < array_len(fx.local); i++)
+        if (fault_state(w, fx.local[i]) != JOB_RUNNING && !fault_crashed(w, fx.local[i]))
+            return false;
+    return true;
 }
 
 static inline void before_reclass(struct world *w)
