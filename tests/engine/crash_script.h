@@ -174,7 +174,8 @@ static inline void start_life(struct script *s)
     s->w.mono += US_PER_S;
     s->w.wall += US_PER_S;
     /* A short log, so that it is folded back and begun again often. */
-    r = db_script(s->w.engine->store->db, "PRAGMA wal_autocheckpoint = 30");
+    if (db_engine(s->w.engine->store->db) == DB_SQLITE)
+        r = db_script(s->w.engine->store->db, "PRAGMA wal_autocheckpoint = 30");
     look_for_stop(s);
     require_int(s, r, 0);
     engine_set_capacity(s->w.engine, s->w.capacity);

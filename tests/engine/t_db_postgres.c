@@ -9,14 +9,11 @@
  * the line before or after passing it on, and nobody says anything. */
 #include <fcntl.h>
 #include <libpq-fe.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "relay.h"
 #include "things.h"
 
 static const char *new_things(void)
@@ -128,110 +125,14 @@ TEST(rollback_and_close_bear_a_lost_connection)
     db_close(db);
 }
 
-/* The relay: a socket of its own in front of the server's. */
-struct relay {
-    int listener;
-    const char *word; /* at which it cuts the line */
-    bool pass_on;     /* and before that hands the word on */
-    char dir[200];
-    pid_t child;
-};
-
-static void forward(int to, const char *bytes, ssize_t n)
-{
-    check(send(to, bytes, (size_t)n, MSG_NOSIGNAL) == n);
-}
-
-/* Carries bytes both ways until the word goes by. */
-static void carry(const struct relay *relay, int client, int server)
-{
-    static char bytes[65536];
-    struct pollfd fds[] = { { client, POLLIN, 0 }, { server, POLLIN, 0 } };
-
-    while (poll(fds, 2, -1) >= 0) {
-        ssize_t n = 0;
-        if (fds[1].revents) {
-            if ((n = recv(server, bytes, sizeof(bytes), 0)) <= 0)
-                return;
-            forward(client, bytes, n);
-        }
-        if (fds[0].revents) {
-            if ((n = recv(client, bytes, sizeof(bytes), 0)) <= 0)
-                return;
-            bool found =
-                memmem(bytes, (size_t)n, relay->word, strlen(relay->word)) != NULL;
-            if (!found || relay->pass_on)
-                forward(server, bytes, n);
-            if (found) {
-                /* The server's answer is the sign that it is done. */
-                if (relay->pass_on)
-                    check(recv(server, bytes, sizeof(bytes), 0) > 0);
-                return;
-            }
-        }
-    }
-}
-
-static int unix_socket(const char *dir, struct sockaddr_un *address)
-{
-    *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
-    int n =
-        snprintf(address->sun_path, sizeof(address->sun_path), "%s/.s.PGSQL.5432", dir);
-    check(n > 0 && (size_t)n < sizeof(address->sun_path));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    check(fd >= 0);
-    return fd;
-}
-
-static void serve(const struct relay *relay, const char *server_dir)
-{
-    for (;;) {
-        struct sockaddr_un address;
-        int client = accept(relay->listener, NULL, NULL);
-        int server = unix_socket(server_dir, &address);
-        check_int(connect(server, (struct sockaddr *)&address, sizeof(address)), 0);
-        carry(relay, client, server);
-        close(client);
-        close(server);
-    }
-}
-
-/* A url that leads through a relay; end it with relay_end(). */
-static const char *relay_start(struct relay *relay, const char *url, const char *word,
-                               bool pass_on)
-{
-    static char through[1024];
-    struct sockaddr_un address;
-    const char *host = strstr(url, "host=");
-
-    check(host);
-    relay->word = word;
-    relay->pass_on = pass_on;
-    snprintf(relay->dir, sizeof(relay->dir), "%s", test_path(pass_on ? "r1" : "r0"));
-    check_int(mkdir(relay->dir, 0700), 0);
-    relay->listener = unix_socket(relay->dir, &address);
-    check_int(bind(relay->listener, (struct sockaddr *)&address, sizeof(address)), 0);
-    check_int(listen(relay->listener, 8), 0);
-    snprintf(through, sizeof(through), "%.*shost=%s", (int)(host - url), url, relay->dir);
-    relay->child = fork();
-    if (relay->child == 0)
-        serve(relay, host + 5);
-    return through;
-}
-
-static void relay_end(struct relay *relay)
-{
-    kill(relay->child, SIGKILL);
-    close(relay->listener);
-}
-
 TEST(a_commit_whose_answer_was_lost_is_unknown)
 {
     const char *url = new_things();
 
     for (int passed = 0; passed <= 1; passed++) {
-        struct relay relay;
-        struct db *db = open_more(relay_start(&relay, url, "COMMIT", passed), false);
+        struct relay *relay = relay_start(url, RELAY_COMMIT);
+        struct db *db = open_more(relay->url, false);
+        relay_aim(relay, passed ? RELAY_NOT_TOLD : RELAY_NOT_SENT, 1, 0);
         check_ok(db_begin(db));
         check_ok(post_one(db, 1, "posted"));
         check_err(db_commit(db), -HF_UNKNOWN);
@@ -239,21 +140,21 @@ TEST(a_commit_whose_answer_was_lost_is_unknown)
         check_ok(db_reconnect(db)); /* to find out; the relay still serves */
         check_int(one_int(db, COUNT), passed);
         db_close(db);
-        relay_end(&relay);
+        relay_end(relay);
     }
 }
 
 TEST(a_question_whose_answer_was_lost_has_changed_nothing)
 {
-    struct relay relay;
-    const char *url = relay_start(&relay, new_things(), "count(*)", true);
-    struct db *db = open_more(url, false);
+    struct relay *relay = relay_start(new_things(), SLICE("count(*)"));
+    struct db *db = open_more(relay->url, false);
     struct db_rows rows;
 
+    relay_aim(relay, RELAY_NOT_TOLD, 1, 0);
     check_err(db_query(db, COUNT, NULL, 1, &rows), -HF_UNAVAILABLE);
     db_done(&rows);
     db_close(db);
-    relay_end(&relay);
+    relay_end(relay);
 }
 
 TEST(a_backend_that_dies_in_its_commit_is_unknown)
