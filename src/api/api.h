@@ -16,10 +16,10 @@
 struct api;
 struct event_base;
 
-/* Output of a command, wherever it is; see exec/exec_command.h.  `ret` are JSON
- * texts in the arena.  May be called from a reader's thread. */
+/* The output so far of a command that runs here, as JSON in the arena; -HF_NOT_FOUND
+ * if there is none.  Called in a reader's thread. */
 typedef int api_output(void *arg, int64_t job_id, struct arena *arena,
-                       struct error *error, struct slice *ret_out, struct slice *ret_err);
+                       struct error *error, struct slice *ret);
 
 struct api_options {
     struct event_base *loop;

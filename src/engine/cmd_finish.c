@@ -148,6 +148,7 @@ int apply_completions(struct tx *tx, struct command **commands, size_t count)
         assert(done);
         if (done->done) {
             accept_completion(tx, done);
+            store_output_insert(tx->store, done->job_id, commands[i]->complete.output);
             commands[i]->result = 0;
         } else {
             commands[i]->result = refuse_completion(tx, commands[i], owners[i]);
@@ -207,6 +208,7 @@ int apply_fail(struct tx *tx, struct command *c)
         .crash_counts = c->fail.error.type == ERROR_CRASH,
     };
     finish_job(tx, row, &ending);
+    store_output_insert(tx->store, row->job.id, c->fail.output);
     c->fail.out_retry_id = ending.retry_id;
     c->fail.out_state = row->job.state;
     return tx->store->failed;

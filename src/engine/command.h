@@ -114,10 +114,11 @@ struct command {
         struct {
             int64_t job_id, owner_id; /* owner_id 0: look up `session` */
             struct slice session, result;
+            struct slice output; /* what its command printed; absent: nothing */
         } complete;
         struct {
             int64_t job_id, owner_id;
-            struct slice session;
+            struct slice session, output;
             struct job_error error;
             int64_t retry_after_us;
             int64_t out_retry_id; /* 0: none */

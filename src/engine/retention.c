@@ -44,6 +44,8 @@ static int prune_job(struct tx *tx, const struct job *job)
     int r = db_post(store->db, SQL_PRUNE_RUN, &value, 1);
     if (r == 0)
         r = db_post(store->db, SQL_PRUNE_EVENTS, &value, 1);
+    if (r == 0)
+        r = db_post(store->db, SQL_PRUNE_OUTPUT, &value, 1);
     if (r == 0 && job->root_id == job->id)
         r = db_post(store->db, SQL_PRUNE_PAYLOAD, &value, 1);
     if (r == 0)

@@ -60,7 +60,7 @@ struct queue_entry {
 };
 
 enum {
-    STORE_BUFFERS = 16,
+    STORE_BUFFERS = 17,
     STORE_ID_BLOCK_LEAST = 8,
     STORE_ID_BLOCK = 1024,
     STORE_KEY_BITS = 8192
@@ -260,6 +260,12 @@ void store_run_insert(struct store *store, const struct run *run);
 /* A run that never was, for a job that was marked running without one. */
 void store_run_insert_failed(struct store *store, const struct run *run);
 void store_run_finish(struct store *store, const struct run *run);
+
+/* What its command printed, in the transaction that ends the run. */
+void store_output_insert(struct store *store, int64_t job_id, struct slice output);
+/* -HF_NOT_FOUND: nothing was kept. */
+must_check int store_output_get(struct store *store, int64_t job_id, struct arena *arena,
+                                struct slice *ret);
 
 /* Completes many runs at once: those of `owner_id` that are not finished.
  * done[i] tells which were. */

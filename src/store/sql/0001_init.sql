@@ -129,6 +129,13 @@ CREATE TABLE runs (
 );
 CREATE INDEX runs_open ON runs (owner_id, attention_at) WHERE finished_at IS NULL;
 
+-- What a command printed, its first and last parts, as JSON: apart, because it is
+-- large and read only when somebody looks at this one run.
+CREATE TABLE outputs (
+    job_id {id},
+    output TEXT NOT NULL
+);
+
 -- Who executes.  A name that comes back after a restart is a new owner.
 CREATE TABLE owners (
     id            {id},
@@ -171,6 +178,16 @@ CREATE TABLE reservations (
 CREATE UNIQUE INDEX reservations_one_per_queue ON reservations (queue_id)
     WHERE state IN (2, 3);
 CREATE INDEX reservations_open ON reservations (queue_id, id) WHERE state < 4;
+
+-- Who may call the server.  Only a token's hash is kept.
+CREATE TABLE tokens (
+    id         {id},
+    name       TEXT NOT NULL,
+    role       {small} NOT NULL CHECK (role BETWEEN 1 AND 5),
+    project_id {int},
+    hash       {blob} NOT NULL UNIQUE,
+    created_at {int} NOT NULL
+);
 
 CREATE TABLE idempotency (
     project_id {int} NOT NULL,
