@@ -112,18 +112,15 @@ static void answer_made(struct call *call, const struct command *command)
 {
     const struct new_job *in = &command->enqueue.jobs[0];
     struct job_row row = { .job = command->enqueue.made[0] };
-    char queue[LIMIT_NAME_BYTES + 1] = "default",
-                                  project[LIMIT_NAME_BYTES + 1] = "default";
+    char project[LIMIT_NAME_BYTES + 1] = "default";
     struct buf buf;
 
-    if (in->queue.p)
-        memcpy(queue, in->queue.p, in->queue.n + 1);
     if (in->project.p)
         memcpy(project, in->project.p, in->project.n + 1);
     buf_init(&buf, (size_t)4 << 20);
     struct json_writer w = json_writer(&buf);
     json_begin_object(&w);
-    view_job_members(&w, &row, &(struct job_links){ .queue = queue, .project = project },
+    view_job_members(&w, &row, &(struct job_links){ .queue = command->enqueue.out[0].queue, .project = project },
                      0);
     json_put_bool(&w, "deduplicated", false);
     json_end_object(&w);

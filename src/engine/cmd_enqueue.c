@@ -13,9 +13,10 @@
 
 enum { IDEMPOTENCY_HOURS = 24 };
 
-static int64_t first_of(int64_t a, int64_t b, int64_t c)
+/* The job's own, its kind's, its queue's, or the global setting. */
+static int64_t first_of(int64_t job, int64_t kind, int64_t queue, int64_t global)
 {
-    return a >= 0 ? a : (b >= 0 ? b : c);
+    return job >= 0 ? job : kind >= 0 ? kind : queue >= 0 ? queue : global;
 }
 
 static struct slice named(struct slice name)
@@ -34,16 +35,30 @@ static int resolve_project(struct tx *tx, struct command *command, struct slice 
     return r;
 }
 
+static const struct kind_policy *policy_of(const struct engine *engine,
+                                           struct slice kind)
+{
+    static const struct kind_policy none = { .max_execution_us = -1,
+                                             .max_retries = -1,
+                                             .on_crash = -1 };
+    for (size_t i = 0; i < engine->policy_count; i++)
+        if (slice_equal(kind, slice_of(engine->policies[i].kind)))
+            return &engine->policies[i];
+    return &none;
+}
+
 /* The job as it will stand in the store. */
 static int resolve(struct tx *tx, struct command *command, const struct new_job *in,
                    struct job *job)
 {
     const struct settings *s = &tx->engine->settings;
+    const struct kind_policy *k = policy_of(tx->engine, in->kind);
+    struct slice queue = in->queue.p || !k->queue ? in->queue : slice_of(k->queue);
     struct queue_entry *entry = NULL;
     int64_t project_id = 0;
     int r = resolve_project(tx, command, named(in->project), &project_id);
     if (r == 0)
-        r = store_queue(tx->store, named(in->queue), true, &entry);
+        r = store_queue(tx->store, named(queue), true, &entry);
     if (r < 0)
         return r;
     assert(entry);
@@ -53,6 +68,7 @@ static int resolve(struct tx *tx, struct command *command, const struct new_job 
     if (run_at == 0)
         run_at = tx->now;
     struct slice delays = in->retry_delays.p   ? in->retry_delays
+                          : k->retry_delays    ? slice_of(k->retry_delays)
                           : q->retry_delays[0] ? slice_of(q->retry_delays)
                                                : slice_of(s->retry_delays);
     *job = (struct job){
@@ -74,10 +90,13 @@ static int resolve(struct tx *tx, struct command *command, const struct new_job 
         .state = run_at > tx->now ? JOB_SCHEDULED : JOB_QUEUED,
         .priority = in->priority ? in->priority : DEFAULT_PRIORITY,
         .attempt = 1,
-        .max_retries = (int)first_of(in->max_retries, q->max_retries, s->max_retries),
-        .on_crash = (int)first_of(in->on_crash, q->on_crash, ON_CRASH_RETRY),
+        .max_retries = (int)first_of(in->max_retries, k->max_retries,
+                                     q->max_retries, s->max_retries),
+        .on_crash = (int)first_of(in->on_crash, k->on_crash, q->on_crash,
+                                  ON_CRASH_RETRY),
         .max_execution_us =
-            first_of(in->max_execution_us, q->max_execution_us,
+            first_of(in->max_execution_us, k->max_execution_us,
+                     q->max_execution_us,
                      http ? s->http_max_execution_us : s->max_execution_us),
     };
     if (http && job->max_execution_us > LIMIT_HTTP_DEADLINE_MS * US_PER_MS)
@@ -276,7 +295,10 @@ static int enqueue_one(struct tx *tx, struct command *command, const struct new_
         tx->engine->next_due = job.run_at;
     if (job.expires_at && job.expires_at < tx->engine->next_expiry)
         tx->engine->next_expiry = job.expires_at;
-    *out = (struct enqueued){ .id = job.id, .state = job.state };
+    struct queue_entry *queue = store_queue_by_id(tx->store, job.queue_id);
+    *out = (struct enqueued){ .id = job.id,
+                              .state = job.state,
+                              .queue = queue ? queue->queue.name : NULL };
     if (made) {
         *made = job;
         made->retry_delays = arena_dup(&command->arena, job.retry_delays);

@@ -72,6 +72,7 @@ struct enqueued {
     int64_t id;
     bool deduplicated; /* an existing job was returned instead */
     int state;
+    const char *queue; /* of a new one: its name, good as long as the engine lives */
 };
 
 /* A run as it is given to whoever executes it. */

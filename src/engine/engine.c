@@ -166,6 +166,8 @@ static int set_up(struct engine *engine, const struct engine_options *options,
     engine->log = options->log;
     engine->hooks = options->hooks;
     engine->producer = options->producer;
+    engine->policies = options->policies;
+    engine->policy_count = options->policy_count;
     engine->executor = options->executor ? options->executor : EXECUTOR_HANDLER;
     engine->next_due = engine->next_dispatch = INT64_MAX;
     engine->next_expiry = 0; /* not known: to be looked at before the first claim */

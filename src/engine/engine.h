@@ -53,6 +53,14 @@ struct engine_hooks {
     bool (*adopt)(void *arg, const struct job_row *row);
 };
 
+/* What a kind's jobs get where they do not say otherwise themselves; before the
+ * queue's settings and the global ones.  Unset: -1, NULL. */
+struct kind_policy {
+    const char *kind, *queue, *retry_delays;
+    int64_t max_execution_us;
+    int max_retries, on_crash;
+};
+
 struct engine_options {
     const char *url;
     const char *node_name;           /* NULL: host name and pid */
@@ -66,6 +74,8 @@ struct engine_options {
     const char *const *kinds;        /* that this node executes */
     size_t kind_count;
     enum executor executor; /* of those kinds; 0: handlers.  http has its own */
+    const struct kind_policy *policies; /* borrowed, as long as the engine lives */
+    size_t policy_count;
     struct engine_hooks hooks;
     const char *vfs; /* SQLite, for tests */
     int busy_ms;     /* SQLite: 0 for the default */
@@ -111,6 +121,8 @@ struct engine {
     struct dispatch dispatch;
     char **kinds; /* that this node executes */
     enum executor executor;
+    const struct kind_policy *policies;
+    size_t policy_count;
     size_t kind_count;
     size_t capacity; /* how many runs this node's executors take at once */
     struct local_run *runs;

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * log_stderr.h -- the server's log: a line per event on standard error.
+ *
+ * Threads: any; a line is written with one call. */
+#pragma once
+
+#include "base/log.h"
+
+struct log_stderr {
+    struct log log; /* first */
+    bool json;
+};
+
+void log_stderr_init(struct log_stderr *log, enum level least, bool json);
