@@ -107,7 +107,7 @@ bool call_fields(struct call *call, const char *const *names, size_t count,
 
     if (body.n == 0)
         body = SLICE("{}");
-    int r = json_check(body, LIMIT_JSON_DEPTH, &error);
+    int r = json_check(body, LIMIT_DOCUMENT_DEPTH, &error);
     if (r == 0)
         r = json_fields(body, names, count, values, &error);
     if (r < 0)

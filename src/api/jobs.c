@@ -146,7 +146,7 @@ static void enqueue(struct call *call)
     struct slice body = call->request->body;
     int r = prepare(command, 1);
     if (r == 0)
-        r = json_check(body, LIMIT_JSON_DEPTH + 1, &error);
+        r = json_check(body, LIMIT_DOCUMENT_DEPTH, &error);
     if (r == 0)
         r = read_job(call, command, body, 0, &error);
     if (r == 0)
@@ -202,7 +202,7 @@ static int read_batch(struct call *call, struct command *command, struct error *
     struct slice list, item;
     size_t count = 0, i = 0;
 
-    int r = json_check(call->request->body, LIMIT_JSON_DEPTH + 3, error);
+    int r = json_check(call->request->body, LIMIT_DOCUMENT_DEPTH, error);
     if (r == 0)
         r = json_fields(call->request->body, names, 1, &list, error);
     if (r == 0)

@@ -165,7 +165,7 @@ int json_check(struct slice text, int depth_max, struct error *error)
     struct checker c = { .depth_max = depth_max };
 
     assert(text.p || text.n == 0);
-    assert(depth_max >= 1 && depth_max <= LIMIT_JSON_DEPTH);
+    assert(depth_max >= 1 && depth_max <= LIMIT_DOCUMENT_DEPTH);
     c.p = text.p ? text.p : "";
     c.end = c.p + text.n;
     const char *start = c.p;

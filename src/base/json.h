@@ -30,7 +30,7 @@
 #include "status.h"
 
 /* 0 if `text` is one JSON value, nested at most `depth_max` deep (arrays and
- * objects count, 1 to LIMIT_JSON_DEPTH).  Otherwise -HF_INVALID, and the
+ * objects count, 1 to LIMIT_DOCUMENT_DEPTH).  Otherwise -HF_INVALID, and the
  * sentence has the offset of the first byte that does not fit, from 0. */
 must_check int json_check(struct slice text, int depth_max, struct error *error);
 

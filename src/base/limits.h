@@ -38,6 +38,7 @@ enum {
     LIMIT_PAYLOAD_INLINE_BYTES = 512,
     LIMIT_OUTPUT_BYTES = 64 << 10, /* of a command's or a response's text kept */
     LIMIT_JSON_DEPTH = 64,         /* the checker recurses; people stay below 10 */
+    LIMIT_DOCUMENT_DEPTH = 68,     /* of a request that has such JSON inside */
 };
 
 /* Metadata is for searching, not for storage: all of it is read for each row

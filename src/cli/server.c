@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "daemon/server.h"
 
 /* ---- the flags of the configuration ---- */
 
@@ -84,15 +85,20 @@ int cli_config_take(struct cli *cli, const struct cli_option *option, const char
     return found ? 0 : -HF_INTERNAL;
 }
 
-int cli_config_load(struct cli *cli, struct config **ret)
+static struct config_input cli_config_input(const struct cli *cli)
 {
-    const struct config_input input = {
+    return (struct config_input){
         .file = cli->config_file,
         .environment = environ,
         .flags = cli->flags,
         .flag_count = cli->flag_count,
         .init = getpid() == 1,
     };
+}
+
+int cli_config_load(struct cli *cli, struct config **ret)
+{
+    const struct config_input input = cli_config_input(cli);
     struct config_problems *problems = new(struct config_problems);
 
     if (!problems)
@@ -215,8 +221,29 @@ static int config(struct cli *cli)
     return r;
 }
 
+/* ---- serve ---- */
+
+static int serve(struct cli *cli)
+{
+    struct config *config = NULL;
+    struct error error = { 0 };
+    const struct config_input input = cli_config_input(cli);
+
+    if (cli->arg_count > 0)
+        return cli_refuse(cli, "serve takes no arguments; settings are flags.");
+    int r = cli_config_load(cli, &config);
+    if (r < 0)
+        return r;
+    r = server_run(config, &input, &error);
+    if (r < 0)
+        cli_refuse(cli, "%s", error.text);
+    return r;
+}
+
 /* clang-format off */
 const struct subcommand server_commands[] = {
+    { "serve", "", "run the server: API, workers, recovery", 0, 0,
+      .storeless = true, .configured = true, .run = serve },
     { "config", "", "show every setting of the server with where it comes from", 0, 0,
       .storeless = true, .configured = true, .options = config_options, .run = config },
     { 0 },

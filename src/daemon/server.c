@@ -340,8 +340,11 @@ static int open_api(struct server *server)
     int r = config_token(server->config, &server->error, token);
     if (r < 0)
         return r;
-    bool reachable = config_address_is_open(s->listen);
-    if (reachable && !token[0] && !s->insecure)
+    struct address address;
+    r = address_parse(s->listen, &server->error, &address);
+    if (r < 0)
+        return r;
+    if (!address_is_local(&address) && !token[0] && !s->insecure)
         return error_set(&server->error, -HF_INVALID, "listen",
                          "listen = %s can be reached from other machines; set "
                          "admin_token or admin_token_file, or insecure = true if that is "
