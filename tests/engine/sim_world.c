@@ -455,15 +455,17 @@ static void choose_settings(struct sim *s)
     g->http_max_execution_us = 20 * US_PER_S;
     g->stale_after_us = 15 * US_PER_S;
     g->slots = 4;
+    snprintf(g->retry_delays, sizeof(g->retry_delays), "%s", sim_policies[0].text);
     g->max_retries = (int)rng_between(&s->rng, 0, 3);
     g->crash_limit = (int)rng_between(&s->rng, 1, 3);
     g->startup_throttle = (enum throttle_mode)pick(s, 3);
     g->recovery_action = once_in(s, 4) ? RECOVERY_FAIL : RECOVERY_RETRY;
     g->event_level = once_in(s, 4) ? EVENTS_EVERY : EVENTS_NOTABLE;
     g->claim_batch = once_in(s, 4) ? 2 : 0;
+    if (s->postgres)
+        return; /* it does not tell which rows are gone */
     g->retention_completed_us = once_in(s, 2) ? US_PER_DAY : 0;
     g->retention_failed_us = once_in(s, 2) ? 2 * US_PER_DAY : 0;
-    snprintf(g->retry_delays, sizeof(g->retry_delays), "%s", sim_policies[0].text);
 }
 
 static void init_node(struct sim *s, int i)

@@ -2,7 +2,10 @@
  *
  * What the simulator has found, told directly: each was a history of a few steps
  * that broke a rule. */
+#include <sqlite3.h>
+
 #include "acts.h"
+#include "crash_vfs.h"
 
 /* A restart with other kinds began a job of a kind that it does not execute, while
  * the waiting jobs were still to be classed anew. */
@@ -123,4 +126,29 @@ TEST(a_tick_begins_none_of_the_many_that_have_expired)
     check_int(w.started_count, 0);
     check_int(count_of(&w, "default", COUNT_CANCELLED), MANY);
     world_close(&w);
+}
+
+/* A disk that was full kept a tick from cancelling what had expired; before the tick
+ * tried again, a claim began it. */
+TEST(what_could_not_be_cancelled_at_its_expiry_is_not_begun_afterwards)
+{
+    struct world w;
+    struct crash_disk *disk = crash_disk_new("full", false, NULL);
+    world_init(&w);
+    w.url = test_path("full.db");
+    w.vfs = "full";
+    world_open(&w);
+    struct new_job job = job_of_kind("crawl");
+    job.expires_at = w.wall + US_PER_S;
+    int64_t id = enqueue(&w, job);
+    w.wall += US_PER_S;
+    w.mono += US_PER_S;
+    crash_disk_fail(disk, CRASH_WRITE, 1, SQLITE_FULL, true);
+    engine_tick(w.engine);
+    check(crash_disk_failures(disk) > 0);
+    crash_disk_fail(disk, CRASH_WRITE, 0, 0, false);
+    check_int(claim_one(&w, "s1"), 0);
+    check_int(state_of(&w, id), JOB_CANCELLED);
+    world_close(&w);
+    crash_disk_free(disk);
 }
