@@ -156,7 +156,7 @@ static void take_byte(struct http_body *body, char c, const struct buf *out,
     case BODY_LENGTH:
     case CHUNK_DATA:
     case BODY_END:
-        assert(!"these are not read byte by byte");
+        assert(false); /* these are not read byte by byte */
     }
 }
 
