@@ -23,10 +23,14 @@
 
 #define unused __attribute__((unused))
 
+static pid_t supervisor; /* our pid, if we are one */
+
 __attribute__((constructor)) static void become_supervisor(int argc, char **argv)
 {
-    if (argc == 3 && strcmp(argv[1], "supervise") == 0)
-        _exit(supervisor_main(argv[2]));
+    if (argc != 3 || strcmp(argv[1], "supervise") != 0)
+        return;
+    supervisor = getpid();
+    _exit(supervisor_main(argv[2]));
 }
 
 enum { JOBS_MAX = 1024 };
