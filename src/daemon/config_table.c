@@ -6,8 +6,10 @@
  * the same in a section as there has the same name and range. */
 #include <stdio.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 #include "daemon/config.h"
+#include "exec/argv.h"
 #include "exec/command_setup.h"
 #include "net/address.h"
 #include "net/address_policy.h"
@@ -87,6 +89,43 @@ static int check_hosts(const struct knob *knob, struct slice value, struct error
                              "with commas between, such as jobs.example.com.",
                              knob->name, (int)utf8_fit(value, 100), value.p);
     return 0;
+}
+
+static int split(const struct knob *knob, struct slice value, struct arena *arena,
+                 struct error *error, char ***ret, size_t *ret_count)
+{
+    struct error why = { 0 };
+
+    arena_init(arena, 4096, 1 << 20);
+    int r = argv_split(value, arena, &why, ret, ret_count);
+    if (r < 0 && !why.code)
+        error_set(&why, r, NULL, "there is no memory to split it.");
+    return r == 0 ? 0 : blame(knob, r, &why, error);
+}
+
+static int check_words(const struct knob *knob, struct slice value, struct error *error)
+{
+    cleanup(arena_release) struct arena arena;
+    char **words = NULL;
+    size_t count = 0;
+
+    return split(knob, value, &arena, error, &words, &count);
+}
+
+static int check_environment(const struct knob *knob, struct slice value,
+                             struct error *error)
+{
+    cleanup(arena_release) struct arena arena;
+    char **words = NULL;
+    size_t count = 0;
+
+    int r = split(knob, value, &arena, error, &words, &count);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        if (words[i][0] == '=' || !strchr(words[i], '='))
+            r = error_set(error, -HF_INVALID, knob->name,
+                          "%s has the word \"%.80s\"; each must be NAME=VALUE.",
+                          knob->name, words[i]);
+    return r;
 }
 
 /* ---- rows ---- */
@@ -212,7 +251,7 @@ POLICY(struct queue_config),
 
 #define C struct command_config
 static const struct knob command_table[] = {
-TEXT(C, "argv", argv, NULL, KNOB_WORDS,
+TEXT(C, "argv", argv, check_words, KNOB_WORDS,
      "the program and its arguments, split into words as a shell does; never run by one"),
 TEXT(C, "queue", queue, check_name, OPTIONAL,
      "where jobs of this kind go that name no queue"),
@@ -220,7 +259,7 @@ TEXT(C, "directory", directory, NULL, OPTIONAL,
      "where it runs; empty: where the server does"),
 TEXT(C, "user", user, NULL, OPTIONAL,
      "as whom it runs; empty: as whom the server does"),
-TEXT(C, "environment", environment, NULL, KNOB_WORDS | OPTIONAL,
+TEXT(C, "environment", environment, check_environment, KNOB_WORDS | OPTIONAL,
      "words NAME=VALUE, split as argv; it gets these and a few of the server's, such as PATH"),
 NUMBERS(C, "umask", KNOB_OCTAL, umask, 1, KNOB_UNSET, 0, 0777, OPTIONAL | RELOAD,
      "of the files it makes"),

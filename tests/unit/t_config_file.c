@@ -201,6 +201,10 @@ static const struct bad bad_files[] = {
       "exp:10:3600:20." },
     { "[queue a]\non_crash = ignore\n",
       ":2: on_crash is \"ignore\"; it must be retry or fail." },
+    { "[command a]\nargv = a\nenvironment = A=1 B\n",
+      ":3: environment has the word \"B\"; each must be NAME=VALUE." },
+    { "[command a]\nargv = a\nenvironment = =1\n",
+      ":3: environment has the word \"=1\"; each must be NAME=VALUE." },
     /* sections */
     { "[queue a\n", ":1: the section \"[queue a\" has no ] at its end." },
     { "[queue a] slots = 1\n", ":1: \"slots = 1\" stands behind the section; its keys go "
@@ -234,6 +238,26 @@ TEST(every_wrong_line_is_told_with_its_place_and_what_would_be_right)
 {
     for (size_t i = 0; i < array_len(bad_files); i++)
         check_problem(&(struct given){ .file = bad_files[i].text }, bad_files[i].problem);
+}
+
+TEST(a_network_that_is_none_and_words_that_do_not_end_are_refused)
+{
+    static const char *const texts[] = { "deny_networks = 10.0.0.0/33\n",
+                                         "[command a]\nargv = a \"b\n",
+                                         "[command a]\nargv = \"\"\n",
+                                         "[command a]\nargv =\n" };
+    static const char *const fields[] = { "deny_networks", "argv", "argv", "argv" };
+
+    for (size_t i = 0; i < array_len(texts); i++) {
+        struct config_problems *problems = problems_new();
+        struct config *config = NULL;
+        check_err(load(&(struct given){ .file = texts[i] }, problems, &config),
+                  -HF_INVALID);
+        check_int(problems->count, 1);
+        check_str(problems->items[0].field, fields[i]);
+        check(strstr(problems->items[0].text, fields[i]) != NULL);
+        free(problems);
+    }
 }
 
 TEST(all_problems_are_told_in_one_go)
