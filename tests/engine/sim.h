@@ -362,7 +362,8 @@ void explain_rebirth(struct sim *s, struct node *node);
 void explain_time(struct sim *s, struct node *node, int64_t now, bool ready);
 void explain_close(struct sim *s, struct node *node);
 void explain_owners(struct sim *s, const struct node *node, int64_t now);
-/* All rows of the step are as the model has them now. */
+/* All rows of the step are as the model has them now; none that it has is gone. */
+void compare_gone(struct sim *s);
 void compare_seen(struct sim *s);
 void check_settled(struct sim *s, struct node *node);
 

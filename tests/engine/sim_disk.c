@@ -70,7 +70,7 @@ static bool something_changed(struct sim *s)
     for (size_t i = 0; i < s->watch.row_count; i++)
         if (!model_same(s, &s->watch.rows[i]))
             return true;
-    return s->watch.gone_count > 0 || holds_changed(s);
+    return holds_changed(s);
 }
 
 /* ---- the pile ---- */
@@ -78,11 +78,7 @@ static bool something_changed(struct sim *s)
 static void explain_cut_pile(struct sim *s, struct node *node)
 {
     /* What was touched and never was there is no loss. */
-    size_t kept = 0;
-    for (size_t i = 0; i < s->watch.gone_count; i++)
-        if (model_job(&s->model, s->watch.gone[i]))
-            s->watch.gone[kept++] = s->watch.gone[i];
-    s->watch.gone_count = kept;
+    compare_gone(s);
     s->watch.holds = true;
     sim_tell(s);
     if (s->cut && !something_changed(s)) {

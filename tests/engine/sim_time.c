@@ -263,13 +263,18 @@ static void explain_removed(struct sim *s, const struct node *node, int64_t now)
     }
 }
 
+void compare_gone(struct sim *s)
+{
+    for (size_t i = 0; i < s->watch.gone_count; i++)
+        sim_must(s, !model_job(&s->model, s->watch.gone[i]), "I1 lost job",
+                 "job %lld was acknowledged and is gone", (long long)s->watch.gone[i]);
+}
+
 void compare_seen(struct sim *s)
 {
     for (size_t i = 0; i < s->watch.row_count; i++)
         model_compare(s, &s->watch.rows[i]);
-    for (size_t i = 0; i < s->watch.gone_count; i++)
-        sim_must(s, !model_job(&s->model, s->watch.gone[i]), "I1 lost job",
-                 "job %lld was acknowledged and is gone", (long long)s->watch.gone[i]);
+    compare_gone(s);
 }
 
 /* ---- ticks, closing ---- */
