@@ -108,7 +108,11 @@ bool call_fields(struct call *call, const char *const *names, size_t count,
     if (body.n == 0)
         body = SLICE("{}");
     int r = json_check(body, LIMIT_DOCUMENT_DEPTH, &error);
-    if (r == 0)
+    static const char *const none[] = { "" };
+    struct slice nothing;
+    if (r == 0 && count == 0) /* only that there is nothing */
+        r = json_fields(body, none, 0, &nothing, &error);
+    else if (r == 0)
         r = json_fields(body, names, count, values, &error);
     if (r < 0)
         call_refuse(call, &error);

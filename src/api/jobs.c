@@ -120,8 +120,10 @@ static void answer_made(struct call *call, const struct command *command)
     buf_init(&buf, (size_t)4 << 20);
     struct json_writer w = json_writer(&buf);
     json_begin_object(&w);
-    view_job_members(&w, &row, &(struct job_links){ .queue = command->enqueue.out[0].queue, .project = project },
-                     0);
+    view_job_members(
+        &w, &row,
+        &(struct job_links){ .queue = command->enqueue.out[0].queue, .project = project },
+        0);
     json_put_bool(&w, "deduplicated", false);
     json_end_object(&w);
     json_finish(&w);
