@@ -13,7 +13,9 @@
  *             `int` (64 bits), `text` or `blob`.
  *   {from}    turns the statement into a SET statement: it runs for many
  *             rows of parameters at once.
- *             SQLite: nothing; the statement is executed once per row.
+ *             SQLite: nothing; the statement is executed once per row.  If there
+ *             are many and no answer is asked for, some at a time:
+ *             FROM (VALUES (?1, ...), ...) AS v, and {name} becomes v.columnN.
  *             PostgreSQL: FROM unnest($1::bigint[], ...) AS v(name, ...), and
  *             {name} becomes v.name: one execution for the whole set.
  *             So `UPDATE t SET x = {x} {from} WHERE t.id = {id}` is a plain
@@ -24,12 +26,14 @@
  *   {values}  like {from}, after INSERT INTO t (...): VALUES (?1, ?2, ...) or
  *             SELECT v.a, v.b, ... FROM unnest(...) AS v(...).  All parameters,
  *             in the order declared.
- *             On PostgreSQL the rows of a set do not see each other: two rows
- *             that update the same one are applied once.  Keys must differ.
+ *             The rows of a set may not see each other: two rows that update
+ *             the same one are applied once.  Keys must differ.
  *   {lock}    FOR UPDATE SKIP LOCKED, or nothing.
  *   {forupdate} FOR UPDATE, or nothing.
  *   {sqlite:...} {postgres:...}  text for one engine only; words in braces
  *             may be inside.
+ *   {one:...} {many:...}  in a set statement: text for an execution per row, and
+ *             for one execution with the set as a table.
  *
  * What is between single quotes or behind -- is left alone.
  *

@@ -21,6 +21,8 @@ struct expansion {
     enum db_engine engine;
     const char *name;               /* of the statement, for the sentence */
     struct db_statement *statement; /* NULL: a script */
+    int rows;                       /* SQLite: of parameters in one execution */
+    bool many;                      /* the set stands in the text as a table, v */
     struct slice params[DB_PARAMS_MAX];
     struct buf out;
 };
@@ -139,9 +141,25 @@ static void expand_unnest(struct expansion *x)
     buf_text(&x->out, ")");
 }
 
+/* (?1, ?2), (?3, ?4), ... whose columns SQLite calls column1, column2. */
+static void expand_rows(struct expansion *x)
+{
+    int count = x->statement->param_count;
+
+    buf_text(&x->out, "VALUES ");
+    for (int i = 0; i < x->rows * count; i++) {
+        buf_text(&x->out, i % count ? ", " : i ? "), (" : "(");
+        buf_printf(&x->out, "?%d", i + 1);
+    }
+    buf_text(&x->out, ")");
+    x->many = x->rows > 1;
+}
+
 static void expand_param(struct expansion *x, int index)
 {
-    if (x->engine == DB_SQLITE)
+    if (x->engine == DB_SQLITE && x->rows > 1)
+        buf_printf(&x->out, "v.column%d", index + 1);
+    else if (x->engine == DB_SQLITE)
         buf_printf(&x->out, "?%d", index + 1);
     else if (x->statement->is_set)
         buf_printf(&x->out, "v.\"%.*s\"", (int)x->params[index].n, x->params[index].p);
@@ -151,16 +169,17 @@ static void expand_param(struct expansion *x, int index)
 
 static void expand_values(struct expansion *x)
 {
-    bool sqlite = x->engine == DB_SQLITE;
-
-    buf_text(&x->out, sqlite ? "VALUES (" : "SELECT ");
+    if (x->engine == DB_SQLITE) {
+        expand_rows(x);
+        return;
+    }
+    buf_text(&x->out, "SELECT ");
     for (int i = 0; i < x->statement->param_count; i++) {
         buf_text(&x->out, i ? ", " : "");
         expand_param(x, i);
     }
-    buf_text(&x->out, sqlite ? ")" : " FROM ");
-    if (!sqlite)
-        expand_unnest(x);
+    buf_text(&x->out, " FROM ");
+    expand_unnest(x);
 }
 
 static void expand_set_word(struct expansion *x, int index)
@@ -171,6 +190,10 @@ static void expand_set_word(struct expansion *x, int index)
     } else if (x->engine == DB_POSTGRES) {
         buf_text(&x->out, set_words[index].before);
         expand_unnest(x);
+    } else if (x->rows > 1 && is_word(SLICE("from"), set_words[index].word)) {
+        buf_text(&x->out, "FROM (");
+        expand_rows(x);
+        buf_text(&x->out, ") AS v");
     }
 }
 
@@ -184,18 +207,24 @@ static int find_param(struct expansion *x, struct slice word)
 
 static void expand(struct expansion *x, struct slice text);
 
-/* Expands {sqlite:...} or {postgres:...}; false if the word is neither. */
-static bool expand_engine_only(struct expansion *x, struct slice word)
+/* Expands what is for one engine, or one way of executing, only; false if the
+ * word is nothing of that kind. */
+static bool expand_only(struct expansion *x, struct slice word)
 {
-    static const char *const prefixes[] = {
-        [DB_SQLITE] = "sqlite:", [DB_POSTGRES] = "postgres:"
-    };
+    bool sqlite = x->engine == DB_SQLITE, many = !sqlite || x->rows > 1;
+    const struct {
+        const char *prefix;
+        bool wanted;
+    } only[] = { { "sqlite:", sqlite },
+                 { "postgres:", !sqlite },
+                 { "one:", !many },
+                 { "many:", many } };
 
-    for (int engine = DB_SQLITE; engine <= DB_POSTGRES; engine++) {
-        size_t n = strlen(prefixes[engine]);
-        if (word.n < n || memcmp(word.p, prefixes[engine], n) != 0)
+    for (size_t i = 0; i < array_len(only); i++) {
+        size_t n = strlen(only[i].prefix);
+        if (word.n < n || memcmp(word.p, only[i].prefix, n) != 0)
             continue;
-        if (x->engine == (enum db_engine)engine)
+        if (only[i].wanted)
             expand(x, (struct slice){ word.p + n, word.n - n });
         return true;
     }
@@ -204,7 +233,7 @@ static bool expand_engine_only(struct expansion *x, struct slice word)
 
 static void expand_braces(struct expansion *x, struct slice word)
 {
-    if (expand_engine_only(x, word))
+    if (expand_only(x, word))
         return;
 
     int param = find_param(x, word);
@@ -299,11 +328,27 @@ static int expand_all(struct expansion *x, const char *text, char **ret)
     return 0;
 }
 
+/* The text for many rows; without {from} or {values} on SQLite there is none. */
+static int expand_chunk(struct expansion *x, const char *text)
+{
+    char *chunk = NULL;
+
+    x->rows = DB_CHUNK_ROWS;
+    int r = expand_all(x, text, &chunk);
+    if (r == 0 && x->many)
+        x->statement->chunk = chunk;
+    else
+        free(chunk);
+    return r;
+}
+
 int db_statement_init(enum db_engine engine, const struct db_sql *sql,
                       struct db_statement *ret)
 {
     struct db_statement statement = { 0 };
-    struct expansion x = { .engine = engine, .name = sql->name, .statement = &statement };
+    struct expansion x = {
+        .engine = engine, .name = sql->name, .statement = &statement, .rows = 1
+    };
 
     assert(sql->name && sql->params && sql->text);
     read_params(&x, sql->params);
@@ -312,20 +357,25 @@ int db_statement_init(enum db_engine engine, const struct db_sql *sql,
         malformed(sql->name, "a set statement without parameters", slice_of(sql->text));
 
     int r = expand_all(&x, sql->text, &statement.text);
+    if (r == 0 && statement.is_set && engine == DB_SQLITE)
+        r = expand_chunk(&x, sql->text);
     if (r == 0)
         *ret = statement;
+    else
+        db_statement_release(&statement);
     return r;
 }
 
 void db_statement_release(struct db_statement *statement)
 {
     free(statement->text);
+    free(statement->chunk);
     *statement = (struct db_statement){ 0 };
 }
 
 int db_script_expand(enum db_engine engine, const char *script, char **ret)
 {
-    struct expansion x = { .engine = engine, .name = "(script)" };
+    struct expansion x = { .engine = engine, .name = "(script)", .rows = 1 };
 
     return expand_all(&x, script, ret);
 }

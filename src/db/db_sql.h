@@ -22,9 +22,14 @@
 /* The widest table has some forty columns, and an insert names them all. */
 enum { DB_PARAMS_MAX = 64 };
 
+/* How many rows of a set SQLite takes in one execution.  Opening a table's
+ * cursors costs as much as writing a row; more rows than this gain little. */
+enum { DB_CHUNK_ROWS = 16 };
+
 /* A statement as the engine takes it. */
 struct db_statement {
     char *text;  /* NULL: not expanded yet */
+    char *chunk; /* SQLite: for DB_CHUNK_ROWS rows, numbered on; NULL: there is none */
     bool is_set; /* takes many rows of parameters */
     int param_count;
     unsigned char types[DB_PARAMS_MAX]; /* DB_INT, DB_TEXT or DB_BLOB */

@@ -4,8 +4,10 @@
  *
  * A set statement is executed once per row of parameters: SQLite runs in this
  * process, so there is no round trip to save, and the loop does nothing but
- * bind and step.  Nothing is allocated per row: values are bound where they
- * lie, and stay there until db_done().
+ * bind and step.  Where there are many rows and no answer, DB_CHUNK_ROWS are
+ * taken by each execution: to begin one, open the table and its indexes and
+ * close them again costs as much as a row.  Nothing is allocated per row: values
+ * are bound where they lie, and stay there until db_done().
  *
  * What a failed COMMIT means: -HF_FULL and the rest are certain, nothing was
  * committed.  An I/O error is not: the frames may be in the log although
@@ -119,34 +121,35 @@ static int bind(sqlite3_stmt *stmt, int at, const struct db_value *v)
     return SQLITE_MISUSE;
 }
 
-/* Makes the statement ready for one row of values. */
-static int bind_row(struct sqlite *s, sqlite3_stmt *stmt, int sql,
-                    const struct db_value *values)
+/* Makes the statement ready for an execution with so many values. */
+static int bind_values(struct sqlite *s, sqlite3_stmt *stmt,
+                       const struct db_value *values, size_t count)
 {
-    int count = s->db.statements[sql].param_count;
-
     /* A parameter that only the other engine's text mentions is not there. */
     int used = sqlite3_bind_parameter_count(stmt);
     int rc = SQLITE_OK;
-    for (int i = 0; i < count && i < used && rc == SQLITE_OK; i++)
+    for (int i = 0; (size_t)i < count && i < used && rc == SQLITE_OK; i++)
         rc = bind(stmt, i + 1, &values[i]);
     s->db.counts.statements++;
     return rc;
 }
 
+static int prepared(struct sqlite *s, int sql, const char *text, sqlite3_stmt **kept)
+{
+    int rc = *kept ? SQLITE_OK : keep_prepared(s, text, kept);
+
+    return rc == SQLITE_OK ? 0 : fail(s, rc, s->db.sql[sql].name);
+}
+
 static int statement(struct sqlite *s, int sql, size_t row_count, sqlite3_stmt **ret)
 {
-    sqlite3_stmt *stmt = s->prepared[sql];
+    int r = prepared(s, sql, s->db.statements[sql].text, &s->prepared[sql]);
 
-    if (!stmt) {
-        int rc = keep_prepared(s, s->db.statements[sql].text, &s->prepared[sql]);
-        if (rc != SQLITE_OK)
-            return fail(s, rc, s->db.sql[sql].name);
-        stmt = s->prepared[sql];
-    }
+    if (r < 0)
+        return r;
+    *ret = s->prepared[sql];
     /* Else each row would be a transaction, and a failure leave some of them. */
-    assert(s->db.in_transaction || row_count <= 1 || sqlite3_stmt_readonly(stmt));
-    *ret = stmt;
+    assert(s->db.in_transaction || row_count <= 1 || sqlite3_stmt_readonly(*ret));
     return 0;
 }
 
@@ -160,16 +163,17 @@ static int fail_statement(struct sqlite *s, int rc, sqlite3_stmt *stmt, int sql)
     return r;
 }
 
-/* Executes rows [*next, row_count) to the end, whatever they return. */
-static int run_rows(struct sqlite *s, sqlite3_stmt *stmt, int sql,
+/* Executes rows [*next, row_count) to the end, `each` at a time, whatever they
+ * return; leaves a rest that is less. */
+static int run_rows(struct sqlite *s, sqlite3_stmt *stmt, int sql, size_t each,
                     const struct db_value *values, size_t row_count, size_t *next,
                     int64_t *changed)
 {
     size_t width = (size_t)s->db.statements[sql].param_count;
     int rc = SQLITE_OK;
 
-    for (; *next < row_count; ++*next) {
-        rc = bind_row(s, stmt, sql, values + *next * width);
+    for (; *next + each <= row_count; *next += each) {
+        rc = bind_values(s, stmt, values + *next * width, each * width);
         if (rc != SQLITE_OK)
             break;
         int64_t before = sqlite3_total_changes64(s->handle);
@@ -182,7 +186,24 @@ static int run_rows(struct sqlite *s, sqlite3_stmt *stmt, int sql,
         if (sqlite3_total_changes64(s->handle) != before)
             *changed += sqlite3_changes64(s->handle);
     }
+    sqlite3_clear_bindings(stmt);
     return rc;
+}
+
+/* The rows that fill whole chunks, if the statement has a text for them. */
+static int run_chunks(struct sqlite *s, int sql, const struct db_value *values,
+                      size_t row_count, size_t *next, int64_t *changed)
+{
+    const char *text = s->db.statements[sql].chunk;
+    sqlite3_stmt **stmt = &s->chunks[sql];
+
+    if (!text || row_count < DB_CHUNK_ROWS)
+        return 0;
+    int r = prepared(s, sql, text, stmt);
+    if (r < 0)
+        return r;
+    int rc = run_rows(s, *stmt, sql, DB_CHUNK_ROWS, values, row_count, next, changed);
+    return rc == SQLITE_OK ? 0 : fail_statement(s, rc, *stmt, sql);
 }
 
 static int64_t sqlite_run(struct db *db, int sql, const struct db_value *values,
@@ -194,13 +215,13 @@ static int64_t sqlite_run(struct db *db, int sql, const struct db_value *values,
     int64_t changed = 0;
 
     int r = statement(s, sql, row_count, &stmt);
+    if (r == 0)
+        r = run_chunks(s, sql, values, row_count, &next, &changed);
     if (r < 0)
         return r;
-    int rc = run_rows(s, stmt, sql, values, row_count, &next, &changed);
+    int rc = run_rows(s, stmt, sql, 1, values, row_count, &next, &changed);
     if (rc != SQLITE_OK)
         r = fail_statement(s, rc, stmt, sql);
-    sqlite3_reset(stmt);
-    sqlite3_clear_bindings(stmt);
     return r < 0 ? r : changed;
 }
 
@@ -233,7 +254,7 @@ static int sqlite_next(struct db_rows *rows)
         if (!rows->at) {
             if (rows->row_next == rows->row_count)
                 return 0;
-            rc = bind_row(s, stmt, rows->sql, rows->values + rows->row_next * width);
+            rc = bind_values(s, stmt, rows->values + rows->row_next * width, width);
             rows->row_next++;
             rows->at = 1;
         }
@@ -263,11 +284,10 @@ static int sqlite_done(struct db_rows *rows)
 
     sqlite3_reset(stmt);
     if (rows->row_next < rows->row_count && !sqlite3_stmt_readonly(stmt)) {
-        int rc = run_rows(s, stmt, rows->sql, rows->values, rows->row_count,
+        int rc = run_rows(s, stmt, rows->sql, 1, rows->values, rows->row_count,
                           &rows->row_next, &changed);
         if (rc != SQLITE_OK)
             r = fail_statement(s, rc, stmt, rows->sql);
-        sqlite3_reset(stmt);
     }
     sqlite3_clear_bindings(stmt);
     return r;

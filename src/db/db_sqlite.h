@@ -27,6 +27,7 @@ struct sqlite {
     bool wal;
     sqlite3_stmt *verbs[VERB_COUNT]; /* prepared on first use, like these: */
     sqlite3_stmt **prepared;         /* by index of db.sql */
+    sqlite3_stmt **chunks;           /* the same for many rows at a time */
 };
 
 static inline struct sqlite *sqlite_of(struct db *db)

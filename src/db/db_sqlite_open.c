@@ -187,8 +187,10 @@ void sqlite_close(struct db *db)
 
     for (int i = 0; i < VERB_COUNT; i++)
         sqlite3_finalize(s->verbs[i]);
-    for (size_t i = 0; s->prepared && i < db->sql_count; i++)
+    for (size_t i = 0; s->prepared && i < db->sql_count; i++) {
         sqlite3_finalize(s->prepared[i]);
+        sqlite3_finalize(s->chunks[i]);
+    }
     free(s->prepared);
     int rc = db->borrowed ? SQLITE_OK : sqlite3_close(s->handle);
     assert(rc == SQLITE_OK); /* else a statement was not finalized */
@@ -220,6 +222,15 @@ static int open_file(struct sqlite *s, const struct db_options *options,
     return rc == SQLITE_OK ? 0 : explain_use(options->url, s->handle, rc, error);
 }
 
+/* Room for all statements, in both forms; none is prepared yet. */
+static bool have_statements(struct sqlite *s)
+{
+    size_t count = s->db.sql_count;
+    s->prepared = calloc(2 * count + 1, sizeof(sqlite3_stmt *));
+    s->chunks = s->prepared + count;
+    return s->prepared != NULL;
+}
+
 int sqlite_open(const struct db_options *options, struct error *error, struct db **ret)
 {
     struct sqlite *s = new (struct sqlite);
@@ -227,8 +238,7 @@ int sqlite_open(const struct db_options *options, struct error *error, struct db
         return error_set(error, -HF_NOMEM, NULL, "no memory to open %s", options->url);
 
     int r = db_init(&s->db, &db_sqlite_driver, options);
-    s->prepared = calloc(options->sql_count + 1, sizeof(sqlite3_stmt *));
-    if (r < 0 || !s->prepared)
+    if (r < 0 || !have_statements(s))
         r = error_set(error, -HF_NOMEM, NULL, "no memory to open %s", options->url);
     else
         r = open_file(s, options, error);
@@ -254,9 +264,8 @@ int sqlite_borrow(void *handle, const struct db_sql *sql, size_t sql_count,
     s->wal = true; /* not ours to change; the store asks */
     int r = db_init(&s->db, &db_sqlite_driver,
                     &(struct db_options){ .sql = sql, .sql_count = sql_count });
-    s->prepared = calloc(sql_count + 1, sizeof(sqlite3_stmt *));
     s->db.borrowed = s->db.in_transaction = true;
-    if (r < 0 || !s->prepared) {
+    if (r < 0 || !have_statements(s)) {
         sqlite_close(&s->db);
         return -HF_NOMEM;
     }

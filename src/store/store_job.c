@@ -278,6 +278,19 @@ static void read_claim(struct db_rows *rows, struct arena *arena, struct job *re
     ret->payload_apart = !ret->payload.p;
 }
 
+/* On SQLite a claim has only looked so far. */
+static int mark_claimed(struct store *store, const struct job *jobs, size_t count)
+{
+    if (count == 0 || db_engine(store->db) != DB_SQLITE)
+        return 0;
+    struct db_value *ids = arena_array(&store->arena, struct db_value, count);
+    if (!ids)
+        return -HF_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        ids[i] = db_int(jobs[i].id);
+    return db_post(store->db, SQL_CLAIM_MARK, ids, count);
+}
+
 static int read_claimed(struct store *store, enum sql sql, const struct db_value *values,
                         size_t limit, struct job **ret, size_t *ret_count)
 {
@@ -292,6 +305,8 @@ static int read_claimed(struct store *store, enum sql sql, const struct db_value
         read_claim(&rows, &store->arena, &jobs[n++]);
     }
     db_done(&rows);
+    if (r >= 0)
+        r = mark_claimed(store, jobs, n);
     if (r < 0)
         return store_fail(store, r);
     for (size_t i = 0; i < n; i++) {

@@ -5,6 +5,7 @@
 #include "db/db_sql.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,6 +70,53 @@ TEST(values_has_all_parameters_in_the_order_declared)
         "INSERT INTO t (id, x) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
         "INSERT INTO t (id, x) SELECT v.\"id\", v.\"x\" FROM unnest($1::bigint[], "
         "$2::text[]) AS v(\"id\", \"x\") ON CONFLICT DO NOTHING");
+}
+
+/* The text of a chunk with its rows of parameters cut out, and how many there were. */
+static int cut_rows(const char *params, const char *text, char ret[500])
+{
+    const struct db_sql sql = { "under_test", params, text };
+    struct db_statement statement = { 0 };
+    int rows = 0;
+
+    check_ok(db_statement_init(DB_SQLITE, &sql, &statement));
+    ret[0] = '\0';
+    if (statement.chunk) {
+        const char *values = strstr(statement.chunk, "VALUES "), *p = values;
+        check(values != NULL);
+        for (rows = 1; (p = strstr(p, "), (")); rows++, p += 4)
+            continue;
+        p = strrchr(statement.chunk, '?');
+        p = strchr(p, ')') + 1;
+        snprintf(ret, 500, "%.*s...%s", (int)(values - statement.chunk), statement.chunk,
+                 p);
+    }
+    db_statement_release(&statement);
+    check(!statement.chunk);
+    return rows;
+}
+
+TEST(a_chunk_is_a_set_as_a_table_on_sqlite_too)
+{
+    char text[500];
+
+    check_int(
+        cut_rows("id:int,x:text", "UPDATE t SET x = {x} {from} WHERE t.id = {id}", text),
+        DB_CHUNK_ROWS);
+    check_str(text, "UPDATE t SET x = v.column2 FROM (...) AS v WHERE t.id = v.column1");
+    check_int(cut_rows("a:int,b:int",
+                       "INSERT INTO t (a, b) {values} ON CONFLICT DO NOTHING", text),
+              DB_CHUNK_ROWS);
+    check_str(text, "INSERT INTO t (a, b) ... ON CONFLICT DO NOTHING");
+    check_int(cut_rows("a:int",
+                       "INSERT INTO t (a) {one:VALUES (}{many:SELECT }{a}{one:)} {from}",
+                       text),
+              DB_CHUNK_ROWS);
+    check_str(text, "INSERT INTO t (a) SELECT v.column1 FROM (...) AS v");
+    /* What SQLite has no table for is executed row by row. */
+    check_int(cut_rows("id:int", "DELETE FROM t {using} WHERE t.id = {id}", text), 0);
+    check_int(cut_rows("id:int", "SELECT {sqlite:{id}}{postgres:f({id}) {from}}", text),
+              0);
 }
 
 TEST(locks_are_for_postgres_only)
