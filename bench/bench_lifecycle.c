@@ -17,13 +17,10 @@
  * all threads together.
  *
  *   bench_lifecycle [ROUNDS [PERCENT [THREADS]]]   sizes in percent of the usual */
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "bare.h"
-#include "embed/handle.h"
-
-enum { THREADS_MAX = 256 };
+#include "producers.h"
 
 static atomic_int executed;
 static int percent = 100;
@@ -34,45 +31,6 @@ static int handle(struct hf_run *run, void *arg)
     (void)arg;
     atomic_fetch_add_explicit(&executed, 1, memory_order_relaxed);
     return 0;
-}
-
-struct producer {
-    struct hf *hf;
-    int count;
-};
-
-static void *produce(void *arg)
-{
-    struct producer *p = arg;
-    struct hf_new_job job = { .kind = "bench", .payload = bench_payload };
-    struct hf_error error;
-    for (int i = 0; i < p->count; i++)
-        if (hf_enqueue(p->hf, &job, &error, NULL) < 0)
-            bench_die("enqueue", error.text);
-    return NULL;
-}
-
-/* What the engine has done, asked of its own thread. */
-struct tally {
-    uint64_t completions, commits;
-    double cpu; /* of that thread */
-};
-
-static void count_up(struct engine *engine, void *arg)
-{
-    struct tally *t = arg;
-    struct db_counts counts;
-    db_get_counts(engine->store->db, &counts);
-    *t = (struct tally){ engine->totals.completions, counts.commits,
-                         bench_cpu(CLOCK_THREAD_CPUTIME_ID) };
-}
-
-static struct tally tally_of(struct hf *hf)
-{
-    struct tally t = { 0 };
-    if (committer_call(hf->committer, count_up, &t) < 0)
-        bench_die("committer", "does not answer");
-    return t;
 }
 
 static struct hf *open_with(const char *path, int threads)
@@ -100,20 +58,13 @@ struct outcome {
 
 static struct outcome engine_lifecycles(int threads, int total)
 {
-    pthread_t ids[THREADS_MAX];
     const char *path = bench_file();
     struct hf *hf = open_with(path, threads);
-    struct producer p = { .hf = hf, .count = total / threads };
-    int made = p.count * threads;
 
     atomic_store(&executed, 0);
     struct tally before = tally_of(hf), after;
     double cpu = bench_cpu(CLOCK_PROCESS_CPUTIME_ID), start = bench_now();
-    for (int i = 0; i < threads; i++)
-        if (pthread_create(&ids[i], NULL, produce, &p) != 0)
-            bench_die("pthread_create", "failed");
-    for (int i = 0; i < threads; i++)
-        pthread_join(ids[i], NULL);
+    int made = produce_all(hf, threads, total);
     while (atomic_load(&executed) < made)
         bench_sleep_us(100);
     do
@@ -175,7 +126,7 @@ static void compare(int threads, int total, int rounds)
 
 int main(int argc, char **argv)
 {
-    static const int threads[] = { 1, 8, 64, THREADS_MAX };
+    static const int threads[] = { 1, 8, 64, PRODUCERS_MAX };
     static const int totals[] = { 3000, 16000, 48000, 51200 };
     int rounds = bench_arg(argc, argv, 1, BENCH_ROUNDS);
     percent = bench_arg(argc, argv, 2, 100);

@@ -160,7 +160,8 @@ static void compare(int group, int total, int rounds)
     print_side("bare loop  ", group, &bare);
     printf("\n");
     print_side("one engine ", group, &one);
-    printf("; ratio %.2f, target 0.60\n", bench_ratio(&one.rate, &bare.rate));
+    printf("\n");
+    bench_verdict(bench_ratio(&one.rate, &bare.rate), 0.6);
     print_side("two engines", group, &two);
     printf("; ratio to one %.2f\n", bench_ratio(&two.rate, &one.rate));
     fflush(stdout);
