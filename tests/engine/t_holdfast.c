@@ -317,3 +317,29 @@ TEST(a_callback_that_would_wait_for_itself_gets_an_error)
     check_err(m.close, -HF_INVALID);
     check_ok(hf_close(m.hf));
 }
+
+enum { WAITING_THREADS = 40, JOBS_EACH = 10 };
+
+static void *enqueue_ten(void *hf)
+{
+    for (int i = 0; i < JOBS_EACH; i++)
+        (void)must_enqueue(hf, &(struct hf_new_job){ .kind = "k" });
+    return NULL;
+}
+
+/* The committer wakes a few of them, and these the others. */
+TEST(everyone_who_waits_for_a_commit_is_woken)
+{
+    struct hf *hf = open_role(test_db_url(), HF_PRODUCER);
+    pthread_t threads[WAITING_THREADS];
+    struct hf_queues *queues = NULL;
+
+    for (int i = 0; i < WAITING_THREADS; i++)
+        check_int(pthread_create(&threads[i], NULL, enqueue_ten, hf), 0);
+    for (int i = 0; i < WAITING_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    check_ok(hf_list_queues(hf, NULL, &queues));
+    check_int(queues->items[0]->jobs[HF_QUEUED], WAITING_THREADS * JOBS_EACH);
+    hf_queues_free(queues);
+    check_ok(hf_close(hf));
+}
