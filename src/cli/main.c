@@ -128,7 +128,7 @@ const char *cli_option(const struct cli *cli, const char *name)
     for (int i = 0; cli->command->options[i].name; i++)
         if (strcmp(cli->command->options[i].name, name) == 0)
             return cli->values[i];
-    assert(!"the command has no such option");
+    assert(false && "the command has no such option");
     return NULL;
 }
 

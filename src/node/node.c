@@ -260,7 +260,7 @@ void node_set_capacity(struct node *node, size_t capacity)
     if (!node->committer)
         engine_set_capacity(node->engine, capacity);
     else if (committer_call(node->committer, set_capacity, &capacity) < 0)
-        assert(!"the committer is there");
+        assert(false && "the committer is there");
 }
 
 static void leave_run(struct engine *engine, void *arg)
@@ -271,7 +271,7 @@ static void leave_run(struct engine *engine, void *arg)
 void node_leave_run(struct node *node, int64_t job_id)
 {
     if (committer_call(node->committer, leave_run, &job_id) < 0)
-        assert(!"the committer is there");
+        assert(false && "the committer is there");
 }
 
 /* ---- looks ---- */
