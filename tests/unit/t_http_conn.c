@@ -249,6 +249,21 @@ TEST(a_client_that_does_not_take_its_answer_is_cut_off)
     check_alive(&world);
 }
 
+TEST(a_client_that_does_not_read_is_not_given_more_to_read)
+{
+    cleanup(world_end) struct world world = { 0 };
+    world_start_tcp(&world, (struct http_limits){ 0 });
+    cleanup(client_close) int fd = client_connect(&world);
+
+    check_ok(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){ 16384 }, sizeof(int)));
+    for (int i = 0; i < 20; i++)
+        client_send(fd, "GET /big HTTP/1.1\r\n" H "\r\n");
+    world_wait(&world.handled, 1);
+    for (int i = 0; i < 3; i++)
+        check_alive(&world);
+    check_int(atomic_load(&world.handled), 1 + 3);
+}
+
 /* ---- many ---- */
 
 static void allow_descriptors(rlim_t wanted)

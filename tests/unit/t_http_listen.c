@@ -274,6 +274,31 @@ TEST(a_hang_up_is_noticed_over_tls)
     }
 }
 
+static void write_many(struct world *world, void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 10; i++)
+        if (http_stream_write(world->held[0], SLICE("is anybody there?")) < 0)
+            break;
+}
+
+TEST(writing_over_tls_to_a_client_that_has_left_raises_no_signal)
+{
+    cleanup(world_end) struct world world = { 0 };
+    struct tls_client client = { .fd = -1 };
+    start_tls(&world, (struct http_limits){ 0 });
+
+    tls_client_connect(&client, &world);
+    tls_client_send(&client, "GET /stream HTTP/1.1\r\n" H "\r\n");
+    tls_client_expect(&client, "\r\n\r\n");
+    SSL_shutdown(client.ssl);
+    world_wait(&world.gone, 1);
+    tls_client_release(&client);
+    for (int i = 0; i < 3; i++)
+        world_call(&world, write_many, NULL);
+    check_int(world_stats(&world).requests_total, 1);
+}
+
 TEST(what_is_no_tls_on_a_tls_port_is_closed)
 {
     cleanup(world_end) struct world world = { 0 };

@@ -133,6 +133,52 @@ TEST(a_stream_to_a_client_that_does_not_read_is_bounded_and_goes_on_when_it_does
     world_wait(&world.gone, 1);
 }
 
+static void count_drained(struct http_request *request)
+{
+    struct world *world = request->user;
+    atomic_fetch_add(&world->drained, 1);
+}
+
+static void fill_once(struct world *world, void *arg)
+{
+    struct http_request *request = world->held[0];
+    size_t *written = arg;
+    int r;
+
+    request->on_drained = count_drained;
+    while ((r = http_stream_write(request, (struct slice){ world->big, 4096 })) == 0)
+        *written += 4096;
+    check_err(r, -HF_BUSY);
+}
+
+TEST(room_is_announced_once_for_each_piece_that_was_refused)
+{
+    cleanup(world_end) struct world world = { 0 };
+    cleanup(answer_release) struct answer answer = { 0 };
+    world_start_tcp(&world, (struct http_limits){ .out_bytes_max = 64 << 10 });
+    cleanup(client_close) int fd = client_connect(&world);
+    size_t written = 0;
+    char last[] = "the last";
+
+    client_send(fd, STREAM);
+    client_read_answer(fd, false, &answer);
+    world_call(&world, fill_once, &written);
+    check_int(atomic_load(&world.drained), 0);
+    cleanup(buf_release) struct buf all;
+    buf_init(&all, 64 << 20);
+    while (written > 0) {
+        client_read_until(fd, &all, "\r\n"); /* the chunk's size */
+        buf_reset(&all);
+        check(recv(fd, buf_space(&all, 4098), 4098, MSG_WAITALL) == 4098);
+        written -= 4096;
+    }
+    world_wait(&world.drained, 1);
+    world_call(&world, write_piece, last);
+    buf_reset(&all);
+    client_read_until(fd, &all, "8\r\nthe last\r\n");
+    check_int(atomic_load(&world.drained), 1);
+}
+
 static void write_too_much(struct world *world, void *arg)
 {
     (void)arg;
@@ -151,6 +197,32 @@ TEST(a_piece_larger_than_the_buffer_is_refused)
     client_send(fd, STREAM);
     client_read_answer(fd, false, &answer);
     world_call(&world, write_too_much, NULL);
+}
+
+/* Signals kill: SIGPIPE would end this test. */
+static void write_many(struct world *world, void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 10; i++)
+        if (http_stream_write(world->held[0], SLICE("is anybody there?")) < 0)
+            break;
+}
+
+TEST(writing_to_a_client_that_has_left_raises_no_signal)
+{
+    cleanup(world_end) struct world world = { 0 };
+    world_start_tcp(&world, (struct http_limits){ 0 });
+    int fd = client_connect(&world);
+
+    client_send(fd, STREAM);
+    world_wait(&world.handled, 1);
+    cleanup(answer_release) struct answer answer = { 0 };
+    client_read_answer(fd, false, &answer);
+    close(fd);
+    world_wait(&world.gone, 1);
+    for (int i = 0; i < 3; i++)
+        world_call(&world, write_many, NULL);
+    check_alive(&world);
 }
 
 static void write_to_nobody(struct world *world, void *arg)
