@@ -88,10 +88,10 @@ struct listening;
 
 struct http_server {
     struct http_config config; /* every limit is set */
-    STAILQ_HEAD(, listening) listeners;
-    LIST_HEAD(, http_conn) conns;
-    LIST_HEAD(, exchange) exchanges; /* those the program has seen */
-    LIST_HEAD(, exchange) spares;
+    STAILQ_HEAD(listening_list, listening) listeners;
+    LIST_HEAD(conn_list, http_conn) conns;
+    LIST_HEAD(exchange_list, exchange) exchanges; /* those the program has seen */
+    LIST_HEAD(spare_list, exchange) spares;
     size_t spare_count;
     size_t turned_away;
     struct http_stats stats;
