@@ -235,6 +235,8 @@ TEST(headers_are_lines_that_do_not_change_the_message)
 TEST(there_are_at_most_100_headers_of_8192_bytes)
 {
     char *text = calloc(1, 64 << 10);
+
+    check(text != NULL);
     size_t n = (size_t)sprintf(text, "{\"url\": \"http://a\", \"headers\": {\"A\": \"");
 
     memset(text + n, 'x', LIMIT_HEADER_BYTES - 1);
