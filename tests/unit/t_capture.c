@@ -2,6 +2,7 @@
  *
  * The first and the last of a stream: byte for byte, also while it is written,
  * and without a disk to write to. */
+/* test: wrap=pread64 */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -116,6 +117,45 @@ TEST(a_reader_beside_the_writer_sees_nothing_that_was_not_written)
     check_int(output.tail.n, LIMIT_OUTPUT_BYTES);
     check_output(&output);
     test_note("read at %d different lengths", seen);
+}
+
+ssize_t __real_pread64(int fd, void *out, size_t n, off_t at);
+ssize_t __wrap_pread64(int fd, void *out, size_t n, off_t at);
+
+static struct capture *overtaker; /* writes a whole ring just before it is read */
+static int overtakes;
+
+ssize_t __wrap_pread64(int fd, void *out, size_t n, off_t at)
+{
+    if (overtaker && at > LIMIT_OUTPUT_BYTES && overtakes > 0) {
+        overtakes--;
+        for (int i = 0; i < 5; i++)
+            write_stream(overtaker, CAPTURE_CHUNK_BYTES);
+    }
+    return __real_pread64(fd, out, n, at);
+}
+
+TEST(a_reader_that_is_overtaken_reads_again_or_gives_less)
+{
+    int dir = folder();
+    struct capture capture;
+    struct command_output output;
+
+    check_ok(capture_create(dir, "stdout", &capture));
+    for (int i = 0; i < 10; i++)
+        write_stream(&capture, CAPTURE_CHUNK_BYTES);
+    overtaker = &capture;
+    overtakes = 1;
+    check_ok(capture_read(dir, "stdout", &arena, &output));
+    check_int(overtakes, 0);
+    check_int(output.total, capture.total);
+    check_int(output.tail.n, LIMIT_OUTPUT_BYTES);
+    check_output(&output);
+
+    overtakes = 1000;
+    check_ok(capture_read(dir, "stdout", &arena, &output));
+    check(overtakes > 0 && output.tail.n < LIMIT_OUTPUT_BYTES);
+    check_output(&output);
 }
 
 TEST(what_a_full_disk_does_not_take_is_told_as_lost)

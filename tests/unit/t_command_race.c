@@ -43,10 +43,18 @@ int __wrap_pipe2(int fds[2], int flags);
 int __real_poll(struct pollfd *fds, nfds_t n, int ms);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
 
+/* In the test: what happens just before a start record is read. */
+static void (*before_read)(void);
+
 int __wrap_openat64(int dir, const char *path, int flags, ...)
 {
     va_list args;
 
+    if (before_read && strcmp(path, "start") == 0 && !(flags & O_CREAT)) {
+        void (*happens)(void) = before_read;
+        before_read = NULL;
+        happens();
+    }
     va_start(args, flags);
     int mode = flags & O_CREAT ? va_arg(args, int) : 0;
     va_end(args);
@@ -264,5 +272,32 @@ TEST(at_every_point_a_supervisor_that_is_killed_leaves_no_command_behind)
         points++;
     }
     check(points > POINTS_LEAST);
+    close_commands();
+}
+
+static void end_meanwhile(void)
+{
+    struct command_start record;
+
+    check_int(state_of(1, &record), COMMAND_ALIVE);
+    close(open(test_path("go"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    check(test_wait(is_gone, &record.supervisor.pid, 60000));
+}
+
+TEST(a_command_that_ends_while_its_record_is_read_is_not_taken_for_dead)
+{
+    struct command_start record;
+    char text[1000];
+
+    open_commands();
+    snprintf(text, sizeof(text),
+             "echo >%s; while [ ! -e %s ]; do sleep 0.02; done; exit 5", test_path("up"),
+             test_path("go"));
+    start_script(1, text);
+    wait_file("up");
+    before_read = end_meanwhile;
+    check_int(state_of(1, &record), COMMAND_ENDED);
+    check(before_read == NULL);
+    check_int(wait_end(1)->exit_code, 5);
     close_commands();
 }
