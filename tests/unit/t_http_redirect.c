@@ -158,6 +158,14 @@ TEST(secrets_go_to_the_first_origin_only)
     memcpy(c.peer.last, other.last, sizeof(other.last));
     check_int(secrets_sent(&c), 0);
 
+    /* Nor at the next hop, which stays where it is. */
+    snprintf(path, sizeof(path), "/move/307/http://127.0.0.1:%d/redirect/1", other.port);
+    call_get(&c, path);
+    check_int(c.redirects, 2);
+    memcpy(c.peer.last, other.last, sizeof(other.last));
+    check(call_sent(&c, "GET /redirect/0 "));
+    check_int(secrets_sent(&c), 0);
+
     /* And not when it leads back: who redirects chooses what is called. */
     snprintf(path, sizeof(path), "/move/307/http://127.0.0.1:%d/move/307/%s", other.port,
              "http://127.0.0.1");
