@@ -314,14 +314,23 @@ void engine_leave_run(struct engine *engine, int64_t job_id)
     engine->has_left = true;
 }
 
+/* A line that breaks just now is mended once: a shutdown uses up nothing. */
+static int64_t last_duty(struct engine *engine, int64_t (*work)(struct tx *tx, void *arg))
+{
+    int64_t r = engine_duty(engine, work, NULL);
+    if (r == -HF_UNAVAILABLE && engine_reconnect(engine, 0) == 0)
+        r = engine_duty(engine, work, NULL);
+    return r;
+}
+
 static void leave(struct engine *engine)
 {
     engine->capacity = 0; /* no more claims */
-    if (engine->run_count > 0 && engine_duty(engine, hand_over, NULL) < 0)
+    if (engine->run_count > 0 && last_duty(engine, hand_over) < 0)
         return; /* as after a crash: the next start recovers */
     bool stays = engine->has_left && db_engine(engine->store->db) == DB_POSTGRES;
     if (engine->owner_id != 0 && !stays)
-        (void)engine_duty(engine, sign_off, NULL);
+        (void)last_duty(engine, sign_off);
 }
 
 void engine_close(struct engine *engine)

@@ -100,6 +100,7 @@ static inline void story_owners(struct script *s)
 static inline void story_producer(struct script *s)
 {
     struct error error = { 0 };
+    spare(s, true);
     int r = engine_open(&(struct engine_options){ .url = s->w.url,
                                                   .vfs = s->w.vfs,
                                                   .producer = true,
@@ -108,6 +109,7 @@ static inline void story_producer(struct script *s)
                                                   .seed = 5,
                                                   .host = &s->w.host },
                         &error, &s->producer);
+    spare(s, false);
     look_for_stop(s);
     if (r < 0)
         give_up(s, "producer: %s", error.text);

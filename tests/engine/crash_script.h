@@ -13,6 +13,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 
 #include "crash_ledger.h"
 
@@ -21,6 +22,7 @@ struct script {
     struct crash_disk *disk;
     struct ledger ledger;
     size_t stop_at;         /* the world stops after this change; SIZE_MAX: never */
+    atomic_bool *spared;    /* true while the store is being opened; or NULL */
     jmp_buf stopped;        /* where the script ends then */
     char broken[300];       /* what the script itself found wrong, and gave up */
     struct test_pile doing; /* commands under way */
@@ -162,10 +164,18 @@ static inline void arm(struct script *s, size_t at_the_latest)
                           s->stop_at < at_the_latest ? s->stop_at : at_the_latest);
 }
 
+static inline void spare(struct script *s, bool spared)
+{
+    if (s->spared)
+        atomic_store(s->spared, spared);
+}
+
 /* Opens; recovery has not begun. */
 static inline void start_life(struct script *s)
 {
+    spare(s, true);
     int r = world_try_open(&s->w);
+    spare(s, false);
     look_for_stop(s);
     if (r < 0)
         give_up(s, "open: %s", s->w.error.text);

@@ -49,6 +49,8 @@ static bool pass_on(int to, const char *bytes, size_t n)
 
 static bool is_time(struct relay *relay)
 {
+    if (atomic_load(&relay->resting))
+        return false;
     size_t n = atomic_fetch_add(&relay->passed, 1) + 1;
     if (relay->nth == 0 || n < relay->nth)
         return false;

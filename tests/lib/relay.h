@@ -26,6 +26,7 @@ struct relay {
     enum relay_cut cut;
     size_t nth;           /* cut at this one, counted from 1; 0: never */
     size_t every;         /* and at every so many after it; 0: only once */
+    atomic_bool resting;  /* nothing is counted, and nothing cut */
     atomic_size_t passed; /* words seen since relay_aim() */
     atomic_size_t cuts;
     void (*meanwhile)(void *arg); /* called in the relay before it cuts; may be NULL */
