@@ -35,8 +35,7 @@ static int resolve_project(struct tx *tx, struct command *command, struct slice 
     return r;
 }
 
-static const struct kind_policy *policy_of(const struct engine *engine,
-                                           struct slice kind)
+static const struct kind_policy *policy_of(const struct engine *engine, struct slice kind)
 {
     static const struct kind_policy none = { .max_execution_us = -1,
                                              .max_retries = -1,
@@ -90,13 +89,11 @@ static int resolve(struct tx *tx, struct command *command, const struct new_job 
         .state = run_at > tx->now ? JOB_SCHEDULED : JOB_QUEUED,
         .priority = in->priority ? in->priority : DEFAULT_PRIORITY,
         .attempt = 1,
-        .max_retries = (int)first_of(in->max_retries, k->max_retries,
-                                     q->max_retries, s->max_retries),
-        .on_crash = (int)first_of(in->on_crash, k->on_crash, q->on_crash,
-                                  ON_CRASH_RETRY),
+        .max_retries = (int)first_of(in->max_retries, k->max_retries, q->max_retries,
+                                     s->max_retries),
+        .on_crash = (int)first_of(in->on_crash, k->on_crash, q->on_crash, ON_CRASH_RETRY),
         .max_execution_us =
-            first_of(in->max_execution_us, k->max_execution_us,
-                     q->max_execution_us,
+            first_of(in->max_execution_us, k->max_execution_us, q->max_execution_us,
                      http ? s->http_max_execution_us : s->max_execution_us),
     };
     if (http && job->max_execution_us > LIMIT_HTTP_DEADLINE_MS * US_PER_MS)
