@@ -151,7 +151,7 @@ static step_fn *const bare_steps[] = { do_bare_enqueue, do_bare_claim, do_bare_f
 static struct budget count_sqlite(struct side *side, step_fn *const steps[3], sqlite3 *db,
                                   const char *path, int group, int groups)
 {
-    int64_t entries[INDEXES_MAX];
+    int64_t entries[INDEXES_MAX] = { 0 };
     uint64_t statements = 0;
     struct budget b = { 0 };
     for (int i = 0; i < 3; i++) /* pages and statements are there */
