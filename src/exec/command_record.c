@@ -149,14 +149,14 @@ int command_record_make(int records, int64_t job_id, struct error *error)
     cleanup(close_fd) int record = command_record_open(records, job_id, error);
     if (record < 0)
         return record;
-    cleanup(close_fd) int ticket =
-        openat(record, "ticket", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    int ticket = openat(record, "ticket", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
     if (ticket < 0) {
         int code = error_set(error, status_of_errno(errno), NULL,
                              "cannot make the record of job %s: %m", name);
         unlinkat(records, name, AT_REMOVEDIR);
         return code;
     }
+    close(ticket);
     return 0;
 }
 
@@ -240,14 +240,10 @@ int command_record_put(int record, const char *name, struct slice bytes, bool fl
     return !flush || flush_names(record) ? 0 : -HF_SYSTEM;
 }
 
-int command_record_get(int record, const char *name, size_t bytes_max,
-                       struct arena *arena, struct slice *ret)
+static int read_whole(int fd, size_t bytes_max, struct arena *arena, struct slice *ret)
 {
-    cleanup(close_fd) int fd = openat(record, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     struct stat info;
 
-    if (fd < 0)
-        return errno == ENOENT ? -HF_NOT_FOUND : -HF_SYSTEM;
     if (fstat(fd, &info) < 0)
         return -HF_SYSTEM;
     if (info.st_size > (off_t)bytes_max)
@@ -266,6 +262,18 @@ int command_record_get(int record, const char *name, size_t bytes_max,
     }
     *ret = (struct slice){ bytes, n };
     return 0;
+}
+
+int command_record_get(int record, const char *name, size_t bytes_max,
+                       struct arena *arena, struct slice *ret)
+{
+    int fd = openat(record, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+    if (fd < 0)
+        return errno == ENOENT ? -HF_NOT_FOUND : -HF_SYSTEM;
+    int r = read_whole(fd, bytes_max, arena, ret);
+    close(fd);
+    return r;
 }
 
 /* ---- the start record ---- */

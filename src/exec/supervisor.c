@@ -391,33 +391,43 @@ static int begin(struct supervisor *s, struct error *error)
     return 0;
 }
 
+static int supervise(struct supervisor *s)
+{
+    struct error error = { 0 };
+    int r = read_order(s, &error);
+
+    if (r == 0) {
+        s->deadline_us = command_boot_us() + s->order.deadline_ms * US_PER_MS;
+        if (s->order.lease_ms > 0)
+            set_lease(s, s->order.lease_until_us);
+        r = begin(s, &error);
+    }
+    if (r == -HF_CONFLICT)
+        return r; /* somebody else has decided what became of it */
+    if (r < 0)
+        return write_not_started(s, &error);
+    run(s);
+    return conclude(s);
+}
+
 int supervisor_main(const char *record)
 {
     struct supervisor s = { .record = -1 };
-    struct error error = { 0 };
 
     close_range(SUPERVISOR_ORDER_FD + 1, ~0U, 0);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    signal(SIGPIPE, SIG_IGN); /* the gate of a child that was killed */
     arena_init(&s.arena, 16 << 10, 4 * LIMIT_COMMAND_ORDER_BYTES);
     stdout_lines_init(&s.lines);
     s.outcome.progress.percent = -1;
     s.deadline_us = s.lease_stop_us = s.lease_kill_us = s.kill_us = never;
-    s.record = open(record, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (s.record < 0)
+    int fd = open(record, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
         return 1;
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    signal(SIGPIPE, SIG_IGN); /* the gate of a child that was killed */
-
-    int r = read_order(&s, &error);
-    if (r == 0) {
-        s.deadline_us = command_boot_us() + s.order.deadline_ms * US_PER_MS;
-        if (s.order.lease_ms > 0)
-            set_lease(&s, s.order.lease_until_us);
-        r = begin(&s, &error);
-    }
-    if (r == -HF_CONFLICT)
-        return 1; /* somebody else has decided what became of it */
-    if (r < 0)
-        return write_not_started(&s, &error) < 0;
-    run(&s);
-    return conclude(&s) < 0;
+    s.record = fd;
+    int r = supervise(&s);
+    close(fd);
+    stdout_lines_release(&s.lines);
+    arena_release(&s.arena);
+    return r < 0;
 }

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { PASSWD_BYTES = 16 << 10 };
+
 enum step { STEP_LIMIT, STEP_USER, STEP_DIRECTORY, STEP_EXEC };
 
 /* What goes through the fault pipe. */
@@ -36,18 +38,18 @@ static int look_up(const char *name, struct arena *arena, struct error *error,
     *ret = (struct user){ 0 };
     if (!name)
         return 0;
-    errno = 0;
-    const struct passwd *entry = getpwnam(name);
-    if (!entry && errno)
-        return error_set(error, -HF_SYSTEM, "user", "cannot look up the user %s: %m",
-                         name);
+    struct passwd space, *entry = NULL;
+    char *text = arena_alloc(arena, PASSWD_BYTES);
+    if (!text)
+        return -HF_NOMEM;
+    int number = getpwnam_r(name, &space, text, PASSWD_BYTES, &entry);
+    if (!entry && number != 0 && number != ENOENT)
+        return error_set(error, -HF_SYSTEM, "user", "cannot look up the user %s: %s",
+                         name, strerrordesc_np(number));
     if (!entry)
         return error_set(error, -HF_NOT_FOUND, "user",
                          "there is no user %s on this machine", name);
-    struct slice home = arena_dup(arena, slice_of(entry->pw_dir));
-    if (!home.p)
-        return -HF_NOMEM;
-    *ret = (struct user){ true, entry->pw_uid, entry->pw_gid, name, home.p };
+    *ret = (struct user){ true, entry->pw_uid, entry->pw_gid, name, entry->pw_dir };
     return 0;
 }
 

@@ -23,13 +23,13 @@
 
 #define unused __attribute__((unused))
 
-static pid_t supervisor; /* our pid, if we are one */
+unused static pid_t supervisor_pid; /* ours, if we are one */
 
 __attribute__((constructor)) static void become_supervisor(int argc, char **argv)
 {
     if (argc != 3 || strcmp(argv[1], "supervise") != 0)
         return;
-    supervisor = getpid();
+    supervisor_pid = getpid();
     _exit(supervisor_main(argv[2]));
 }
 

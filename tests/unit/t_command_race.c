@@ -18,7 +18,7 @@ static void count_call(void)
 {
     const char *file = getenv("HF_STOP_FILE");
 
-    if (!supervisor || getpid() != supervisor || !file ||
+    if (!supervisor_pid || getpid() != supervisor_pid || !file ||
         call++ != atoi(getenv("HF_STOP_AT")))
         return;
     unsetenv("HF_STOP_FILE"); /* once */
@@ -175,7 +175,7 @@ static bool has_stopped_or_ended(void *arg)
 static int64_t start_stopping(int64_t id, int at)
 {
     struct pass pass = { .id = id };
-    char text[16];
+    char text[32];
 
     snprintf(pass.file, sizeof(pass.file), "%s.%d", test_path("stopped"), (int)id);
     snprintf(text, sizeof(text), "%d", at);
