@@ -68,6 +68,10 @@ static inline void bench_machine(void)
     (void)!getloadavg(load, 1);
     printf("machine: %s %s, %ld cores, SQLite %s, load %.1f at the start\n", u.sysname,
            u.machine, sysconf(_SC_NPROCESSORS_ONLN), sqlite3_libversion(), load[0]);
+    if (load[0] > (double)sysconf(_SC_NPROCESSORS_ONLN) / 2)
+        printf(
+            "         others work here too: rates, and what is met by them, mean little; "
+            "go by processor time\n");
     fflush(stdout);
 }
 

@@ -39,8 +39,9 @@ struct call {
     void *arg;
 };
 
-/* How many waiting threads the committer wakes itself. */
-enum { WAKES = 8 };
+/* How many waiting threads the committer wakes itself.  Those come back in time for
+ * its next commit; on a slow disk that counts for more than the time to wake them. */
+enum { WAKES = 64 };
 
 /* The longest sleep: after it, the engine is asked again whatever it said. */
 #define LONGEST_SLEEP_US (60 * US_PER_S)
@@ -74,8 +75,8 @@ static struct command *cut_pile(struct command **list, size_t *ret_count,
 }
 
 /* Wakes all whose commands are answered.  To wake a thread costs about a tenth of
- * what its job costs to write; so the committer wakes a few, and each of them two
- * others, on processors that have nothing better to do. */
+ * what its job costs to write; so the committer wakes some, and these wake up to two
+ * others each, on processors that have nothing better to do. */
 static void wake_answered(struct committer *committer)
 {
     size_t count = committer->answered_count;

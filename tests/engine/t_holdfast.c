@@ -318,16 +318,16 @@ TEST(a_callback_that_would_wait_for_itself_gets_an_error)
     check_ok(hf_close(m.hf));
 }
 
-enum { WAITING_THREADS = 40, JOBS_EACH = 10 };
+enum { WAITING_THREADS = 150, JOBS_EACH = 5 };
 
-static void *enqueue_ten(void *hf)
+static void *enqueue_some(void *hf)
 {
     for (int i = 0; i < JOBS_EACH; i++)
         (void)must_enqueue(hf, &(struct hf_new_job){ .kind = "k" });
     return NULL;
 }
 
-/* The committer wakes a few of them, and these the others. */
+/* The committer wakes some of them, and these the others. */
 TEST(everyone_who_waits_for_a_commit_is_woken)
 {
     struct hf *hf = open_role(test_db_url(), HF_PRODUCER);
@@ -335,7 +335,7 @@ TEST(everyone_who_waits_for_a_commit_is_woken)
     struct hf_queues *queues = NULL;
 
     for (int i = 0; i < WAITING_THREADS; i++)
-        check_int(pthread_create(&threads[i], NULL, enqueue_ten, hf), 0);
+        check_int(pthread_create(&threads[i], NULL, enqueue_some, hf), 0);
     for (int i = 0; i < WAITING_THREADS; i++)
         pthread_join(threads[i], NULL);
     check_ok(hf_list_queues(hf, NULL, &queues));
