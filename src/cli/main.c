@@ -76,7 +76,8 @@ static void explain_all(void)
     printf(
         "\nExit codes: 0 done; 1 the answer is no; 2 not acceptable; 3 no such thing;\n"
         "4 not in this state; 5 waited in vain; 6 not now, try again; 7 no store to\n"
-        "work with; 8 done or not done, nobody knows; 9 a defect, or the machine.\n");
+        "work with; 8 done or not done, nobody knows; 9 a defect, or the machine;\n"
+        "10 not allowed.\n");
 }
 
 static int explain(const struct subcommand *c)

@@ -233,11 +233,12 @@ static void start_command(struct runner *runner, struct task *task,
                           const struct started *run)
 {
     const struct runner_command *command = command_for(runner, run->job.kind);
-    char attempt[40], root[40];
-    const char *env[] = { attempt, root, NULL };
+    char id[40], attempt[40], root[40];
+    const char *env[] = { id, attempt, root, NULL };
     struct error error = { 0 };
     int64_t left = run->deadline_at - clock_wall_us(runner->options.clock);
 
+    snprintf(id, sizeof(id), "HOLDFAST_JOB_ID=%lld", (long long)run->job.id);
     snprintf(attempt, sizeof(attempt), "HOLDFAST_ATTEMPT=%d", run->job.attempt);
     snprintf(root, sizeof(root), "HOLDFAST_ROOT_ID=%lld", (long long)run->job.root_id);
     int r = 0;
