@@ -41,6 +41,9 @@ must_check int api_new(const struct api_options *options, struct error *error,
 /* After the server that it was given to, and before the node. */
 void api_free(struct api *api);
 
+/* What the API looks like (OpenAPI 3.1), as /openapi.json has it. */
+struct slice api_description(void);
+
 /* What the server is to be made with. */
 struct http_program api_program(struct api *api);
 /* Told once the server listens: metrics ask it, and its addresses are good Hosts. */

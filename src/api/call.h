@@ -129,6 +129,7 @@ struct route {
 /* Families; each ends with a NULL path.  routes.c lists them. */
 extern const struct route job_routes[];
 extern const struct route health_routes[];
+extern const struct route openapi_routes[];
 
 /* The route of a request, with its params; NULL, and *ret_allowed tells whether the
  * path is there with other methods (a bit per method). */

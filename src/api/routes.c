@@ -5,6 +5,7 @@
 
 static const struct route *const families[] = {
     health_routes,
+    openapi_routes,
     job_routes,
 };
 

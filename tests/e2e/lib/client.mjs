@@ -6,13 +6,11 @@
 //   refused                  the same for an answer that must be a problem
 //   fetch                    any path, any answer: { status, headers, text, body }
 //
-// Every answer is handed to the watchers: that is how the whole run is held to the
-// description of the API.
+// Every answer is held to the description of the API.
 import http from 'node:http'
 
+import { hold } from './openapi.mjs'
 import { check } from './test.mjs'
-
-export const watchers = []
 
 export class Client {
     constructor() {
@@ -57,8 +55,12 @@ export class Client {
                             text: received,
                             body: json && received ? JSON.parse(received) : null,
                         }
-                        for (const watch of watchers) watch(method, path, result)
-                        done(result)
+                        try {
+                            hold(method, path, result)
+                            done(result)
+                        } catch (wrong) {
+                            failed(wrong)
+                        }
                     })
                 },
             )
