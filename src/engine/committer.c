@@ -39,8 +39,8 @@ struct call {
     void *arg;
 };
 
-/* How many waiting threads the committer wakes itself.  Those come back in time for
- * its next commit; on a slow disk that counts for more than the time to wake them. */
+/* How many waiting threads the committer wakes itself: found by trying, see
+ * docs/PERFORMANCE.md. */
 enum { WAKES = 64 };
 
 /* The longest sleep: after it, the engine is asked again whatever it said. */
