@@ -130,6 +130,10 @@ struct route {
 extern const struct route job_routes[];
 extern const struct route health_routes[];
 extern const struct route openapi_routes[];
+extern const struct route project_routes[];
+extern const struct route queue_routes[];
+extern const struct route recovery_routes[];
+extern const struct route stats_routes[];
 
 /* The route of a request, with its params; NULL, and *ret_allowed tells whether the
  * path is there with other methods (a bit per method). */

@@ -5,8 +5,10 @@
 
 static const struct route *const families[] = {
     health_routes,
-    openapi_routes,
+    health_routes, job_routes,      project_routes,
     job_routes,
+    openapi_routes,
+    queue_routes,  recovery_routes, stats_routes,
 };
 
 const struct route *route_at(size_t i)

@@ -3,6 +3,8 @@
  * views.c -- rows to JSON. */
 #include "api/views.h"
 
+#include <stdio.h>
+
 static void put_error(struct json_writer *w, const struct job_row *row)
 {
     struct job_error error = row->run.error;
@@ -144,5 +146,55 @@ void view_event(struct store *store, struct json_writer *w, const struct event *
     json_put_id(w, "ownerId", event->owner_id);
     json_put_id(w, "recoveryId", event->recovery_id);
     json_put_raw(w, "data", event->data);
+    json_end_object(w);
+}
+
+void view_retry_policy(struct json_writer *w, const char *key, const char *policy)
+{
+    long long base = 0, cap = 0, jitter = 0;
+
+    json_key(w, key);
+    if (sscanf(policy, "exp:%lld:%lld:%lld", &base, &cap, &jitter) == 3) {
+        json_begin_object(w);
+        json_put_int(w, "baseSeconds", base);
+        json_put_int(w, "capSeconds", cap);
+        json_put_int(w, "jitterPercent", jitter);
+        json_end_object(w);
+        return;
+    }
+    json_begin_array(w);
+    for (const char *p = policy; *p; p += *p == ',') {
+        char *end = NULL;
+        json_int(w, strtoll(p, &end, 10));
+        assert(end > p); /* retry_policy_check() has seen it */
+        p = end;
+    }
+    json_end_array(w);
+}
+
+void view_reservation(struct store *store, struct json_writer *w,
+                      const struct reservation *v)
+{
+    static const char *const states[] = { [RESERVATION_WAITING] = "waiting",
+                                          [RESERVATION_DRAINING] = "draining",
+                                          [RESERVATION_ACTIVE] = "active",
+                                          [RESERVATION_RELEASED] = "released",
+                                          [RESERVATION_EXPIRED] = "expired" };
+    const struct queue_entry *queue = store_queue_by_id(store, v->queue_id);
+
+    json_begin_object(w);
+    json_put_id(w, "id", v->id);
+    json_put_text(w, "queue", queue ? queue->queue.name : NULL);
+    json_put_text(w, "state", states[v->state]);
+    json_put_str(w, "holder", v->holder);
+    json_put_bool(w, "direct", v->owner_id != 0);
+    json_put_id(w, "jobId", v->job_id);
+    json_put_int(w, "ttlMs", v->ttl_us / US_PER_MS);
+    json_put_time(w, "createdAt", v->created_at);
+    json_put_time(w, "waitUntil", v->wait_until);
+    json_put_time(w, "grantedAt", v->granted_at);
+    json_put_time(w, "expiresAt", v->expires_at);
+    json_put_time(w, "endedAt", v->ended_at);
+    json_put_str(w, "reason", v->reason);
     json_end_object(w);
 }

@@ -27,3 +27,9 @@ must_check int view_job(struct store *store, struct arena *arena, struct json_wr
                         struct job_row *row, int64_t now);
 
 void view_event(struct store *store, struct json_writer *w, const struct event *event);
+
+/* Seconds as the API has them, from a policy's text (retry.h). */
+void view_retry_policy(struct json_writer *w, const char *key, const char *policy);
+
+void view_reservation(struct store *store, struct json_writer *w,
+                      const struct reservation *reservation);

@@ -138,7 +138,7 @@ static int look_recoveries(struct store *store, void *arg)
     size_t count = 0;
 
     arena_reset(arena);
-    int r = store_recoveries(store, view->limit, arena, &rows, &count);
+    int r = store_recoveries(store, 0, view->limit, arena, &rows, &count);
     if (r < 0)
         return r;
     struct hf_recovery *views = arena_array(arena, struct hf_recovery, count);

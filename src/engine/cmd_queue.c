@@ -6,19 +6,11 @@
 #include "base/limits.h"
 #include "engine/engine.h"
 
-/* A setting the configuration file names belongs to it: fixed is a list of
- * names with commas around each. */
-static bool is_fixed(const struct queue *q, const char *name)
-{
-    char needle[48];
-    snprintf(needle, sizeof(needle), ",%s,", name);
-    return strstr(q->fixed, needle) != NULL;
-}
-
+/* A setting the configuration file names belongs to it. */
 static void fix(struct queue *q, const char *name)
 {
     size_t n = strlen(q->fixed);
-    if (!is_fixed(q, name) && n + strlen(name) + 3 < sizeof(q->fixed))
+    if (!queue_setting_is_fixed(q, name) && n + strlen(name) + 3 < sizeof(q->fixed))
         snprintf(q->fixed + n, sizeof(q->fixed) - n, n ? "%s," : ",%s,", name);
 }
 
@@ -36,7 +28,7 @@ static int set_one(struct command *c, struct queue *q, const struct queue_settin
     int64_t value = s->asked == -1 ? s->none : s->asked;
     if (s->asked == INT64_MIN)
         return 0;
-    if (is_fixed(q, s->name) && !c->queue.fix && value != *s->to)
+    if (queue_setting_is_fixed(q, s->name) && !c->queue.fix && value != *s->to)
         return error_set(
             &c->error, -HF_CONFLICT, s->field,
             "%s of queue %s is set in the configuration file; change it there.", s->field,
@@ -68,7 +60,7 @@ static int set_delays(struct command *c, struct queue *q)
     struct slice delays = c->queue.retry_delays;
     if (!delays.p)
         return 0;
-    if (is_fixed(q, "retry_delays_seconds") && !c->queue.fix &&
+    if (queue_setting_is_fixed(q, "retry_delays_seconds") && !c->queue.fix &&
         !slice_equal(delays, slice_of(q->retry_delays)))
         return error_set(
             &c->error, -HF_CONFLICT, "retryDelaysSeconds",

@@ -77,6 +77,8 @@ static void hear_stop(void *arg, int64_t job_id, int type)
 static void hear_told(void *arg, const struct event *events, size_t count)
 {
     struct node *node = arg;
+    if (!node->engine)
+        return; /* it is being opened, and nobody listens yet */
     struct store *store = node->engine->store;
     struct news *news = news_of(node);
 

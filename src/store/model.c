@@ -3,6 +3,8 @@
  * model.c -- names of the model's numbers. */
 #include "store/model.h"
 
+#include <stdio.h>
+
 static const char *const job_states[] = {
     NULL,         "scheduled", "queued", "running",
     "cancelling", "completed", "failed", "cancelled"
@@ -62,4 +64,12 @@ int error_type_from_name(struct slice name)
 {
     int type = number_of(error_types, array_len(error_types), name);
     return type == ERROR_NONE ? -1 : type;
+}
+
+/* The list has commas around each name. */
+bool queue_setting_is_fixed(const struct queue *queue, const char *setting)
+{
+    char needle[48];
+    snprintf(needle, sizeof(needle), ",%s,", setting);
+    return strstr(queue->fixed, needle) != NULL;
 }

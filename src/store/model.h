@@ -129,6 +129,9 @@ struct queue {
     char fixed[256]; /* names of settings the configuration file owns */
 };
 
+/* Whether the configuration file owns this setting ("stale_after_ms"). */
+bool queue_setting_is_fixed(const struct queue *queue, const char *setting);
+
 enum owner_type { OWNER_NODE = 1, OWNER_REMOTE, OWNER_PRODUCER };
 enum owner_state { OWNER_ALIVE = 1, OWNER_STOPPED, OWNER_DEAD };
 

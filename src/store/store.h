@@ -96,7 +96,7 @@ struct store {
     bool queues_stale; /* read again before use */
 
     struct {
-        int64_t id;
+        int64_t id, created_at;
         char name[101];
     } * projects;
     size_t project_count;
@@ -157,6 +157,8 @@ must_check int store_meta_set(struct store *store, const char *name, struct slic
 must_check int store_project(struct store *store, struct slice name, int64_t *ret);
 must_check int store_project_create(struct store *store, struct slice name, int64_t *ret);
 const char *store_project_name(struct store *store, int64_t id);
+/* Reads all projects anew; they are in store->projects then. */
+must_check int store_projects_reload(struct store *store);
 
 /* The queue of that name; made when it is not there and `create`, else
  * -HF_NOT_FOUND.  The entry stays valid until the store is closed. */
@@ -168,6 +170,9 @@ struct queue_entry *store_queue_by_id(struct store *store, int64_t id);
 must_check int store_queue_update(struct store *store, struct queue_entry *entry);
 /* Reads all queues anew, since other processes change them too. */
 must_check int store_queues_reload(struct store *store);
+
+/* Since when the job that is next in line has been due; 0 if none is queued. */
+must_check int store_queue_oldest(struct store *store, int64_t queue_id, int64_t *ret);
 
 /* Adds to a queue's counts, in this transaction.  store_count_move() is what a
  * change of state does to them. */
@@ -365,5 +370,10 @@ struct recovery_row {
     int type;
     struct slice report; /* JSON */
 };
-must_check int store_recoveries(struct store *store, size_t limit, struct arena *arena,
-                                struct recovery_row **ret, size_t *ret_count);
+/* Newest first, those below the id `before`; 0: from the newest on. */
+must_check int store_recoveries(struct store *store, int64_t before, size_t limit,
+                                struct arena *arena, struct recovery_row **ret,
+                                size_t *ret_count);
+/* -HF_NOT_FOUND. */
+must_check int store_recovery_get(struct store *store, int64_t id, struct arena *arena,
+                                  struct recovery_row *ret);

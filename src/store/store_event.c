@@ -146,8 +146,19 @@ int store_reservation_update(struct store *store, const struct reservation *v,
 
 /* ---- recoveries ---- */
 
-int store_recoveries(struct store *store, size_t limit, struct arena *arena,
-                     struct recovery_row **ret, size_t *ret_count)
+static void read_recovery(struct db_rows *rows, struct arena *arena,
+                          struct recovery_row *ret)
+{
+    *ret = (struct recovery_row){ .id = db_get_int(rows, 0),
+                                  .type = (int)db_get_int(rows, 1),
+                                  .owner_id = db_get_int(rows, 2),
+                                  .started_at = db_get_int(rows, 3),
+                                  .finished_at = db_get_int(rows, 4),
+                                  .report = arena_dup(arena, db_get_text(rows, 5)) };
+}
+
+int store_recoveries(struct store *store, int64_t before, size_t limit,
+                     struct arena *arena, struct recovery_row **ret, size_t *ret_count)
 {
     struct recovery_row *list = arena_array(arena, struct recovery_row, limit);
     if (!list)
@@ -155,16 +166,12 @@ int store_recoveries(struct store *store, size_t limit, struct arena *arena,
     struct db_rows rows;
     size_t n = 0;
     int r = db_query(store->db, SQL_RECOVERY_LIST,
-                     (struct db_value[]){ db_int((int64_t)limit) }, 1, &rows);
+                     (struct db_value[]){ db_int(before ? before : INT64_MAX),
+                                          db_int((int64_t)limit) },
+                     1, &rows);
     while (r >= 0 && (r = db_next(&rows)) > 0) {
         assert(n < limit);
-        list[n++] =
-            (struct recovery_row){ .id = db_get_int(&rows, 0),
-                                   .type = (int)db_get_int(&rows, 1),
-                                   .owner_id = db_get_int(&rows, 2),
-                                   .started_at = db_get_int(&rows, 3),
-                                   .finished_at = db_get_int(&rows, 4),
-                                   .report = arena_dup(arena, db_get_text(&rows, 5)) };
+        read_recovery(&rows, arena, &list[n++]);
     }
     db_done(&rows);
     if (r < 0)
@@ -172,4 +179,18 @@ int store_recoveries(struct store *store, size_t limit, struct arena *arena,
     *ret = list;
     *ret_count = n;
     return arena_end(arena);
+}
+
+int store_recovery_get(struct store *store, int64_t id, struct arena *arena,
+                       struct recovery_row *ret)
+{
+    struct db_rows rows;
+    int r = db_query(store->db, SQL_RECOVERY_GET, (struct db_value[]){ db_int(id) }, 1,
+                     &rows);
+    if (r >= 0 && (r = db_next(&rows)) > 0)
+        read_recovery(&rows, arena, ret);
+    db_done(&rows);
+    if (r < 0)
+        return store_fail(store, r);
+    return r == 0 ? -HF_NOT_FOUND : arena_end(arena);
 }

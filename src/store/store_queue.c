@@ -194,6 +194,12 @@ int store_queue_update(struct store *store, struct queue_entry *entry)
     return r < 0 ? store_fail(store, (int)r) : 0;
 }
 
+int store_queue_oldest(struct store *store, int64_t queue_id, int64_t *ret)
+{
+    return store_int(store, SQL_QUEUE_OLDEST, (struct db_value[]){ db_int(queue_id) }, 0,
+                     ret);
+}
+
 /* ---- counts ---- */
 
 void store_count(struct store *store, int64_t queue_id, enum counter counter, int64_t by)
@@ -329,7 +335,7 @@ int store_gates(struct store *store, struct gate *gates, size_t count)
 
 /* ---- projects ---- */
 
-static int load_projects(struct store *store)
+int store_projects_reload(struct store *store)
 {
     struct db_rows rows;
     size_t count = 0;
@@ -342,6 +348,7 @@ static int load_projects(struct store *store)
         }
         store->projects = grown;
         store->projects[count].id = db_get_int(&rows, 0);
+        store->projects[count].created_at = db_get_int(&rows, 2);
         copy_text(store->projects[count].name, sizeof(store->projects[count].name),
                   db_get_text(&rows, 1));
         count++;
@@ -359,7 +366,7 @@ int store_project(struct store *store, struct slice name, int64_t *ret)
                 *ret = store->projects[i].id;
                 return 0;
             }
-        int r = round == 0 ? load_projects(store) : 0;
+        int r = round == 0 ? store_projects_reload(store) : 0;
         if (r < 0)
             return r;
     }
@@ -389,7 +396,7 @@ const char *store_project_name(struct store *store, int64_t id)
         for (size_t i = 0; i < store->project_count; i++)
             if (store->projects[i].id == id)
                 return store->projects[i].name;
-        if (round == 0 && load_projects(store) < 0)
+        if (round == 0 && store_projects_reload(store) < 0)
             return "";
     }
     return "";

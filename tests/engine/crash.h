@@ -46,7 +46,7 @@ static inline struct recovery_row last_report(struct world *w, int type)
 {
     struct recovery_row *rows = NULL;
     size_t count = 0, i = 0;
-    check_ok(store_recoveries(w->engine->store, 100, &w->arena, &rows, &count));
+    check_ok(store_recoveries(w->engine->store, 0, 100, &w->arena, &rows, &count));
     while (i < count && type != 0 && rows[i].type != type)
         i++;
     check(i < count);
@@ -73,7 +73,7 @@ static inline size_t recovery_count(struct world *w)
 {
     struct recovery_row *rows = NULL;
     size_t count = 0;
-    check_ok(store_recoveries(w->engine->store, 1000, &w->arena, &rows, &count));
+    check_ok(store_recoveries(w->engine->store, 0, 1000, &w->arena, &rows, &count));
     return count;
 }
 

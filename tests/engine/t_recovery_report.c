@@ -183,7 +183,7 @@ TEST(a_recovery_that_a_crash_cut_short_is_on_record_as_unfinished)
     restart(&w);
     struct recovery_row *rows = NULL;
     size_t count = 0;
-    check_ok(store_recoveries(w.engine->store, 10, &w.arena, &rows, &count));
+    check_ok(store_recoveries(w.engine->store, 0, 10, &w.arena, &rows, &count));
     check_int(count, 3);
     check_int(rows[1].id, first);
     check_int(rows[1].finished_at, 0);

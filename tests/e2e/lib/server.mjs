@@ -142,6 +142,12 @@ export class Server extends Client {
     kill() {
         return this.end('SIGKILL')
     }
+    // As when the machine goes: the commands it runs end with it.
+    async killAll() {
+        const ended = await this.kill()
+        killSupervisors(this.t.folder)
+        return ended
+    }
     async stop() {
         const ended = await this.end('SIGTERM')
         check(ended.code === 0, `a graceful stop ended with ${JSON.stringify(ended)}`)
