@@ -3,13 +3,17 @@
  * routes.c -- the families of routes, and finding the one of a request. */
 #include "api/call.h"
 
+/* clang-format off */
 static const struct route *const families[] = {
     health_routes,
-    health_routes, job_routes,      project_routes,
     job_routes,
     openapi_routes,
-    queue_routes,  recovery_routes, stats_routes,
+    project_routes,
+    queue_routes,
+    recovery_routes,
+    stats_routes,
 };
+/* clang-format on */
 
 const struct route *route_at(size_t i)
 {
