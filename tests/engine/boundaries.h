@@ -8,6 +8,7 @@
 #pragma once
 
 #include <libpq-fe.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,7 +63,9 @@ static inline void story_old(struct script *s)
         ledger_forget(&s->ledger, s->ledger.list[i].id, crash_disk_changes(s->disk));
         touch(s, ABOUT_KEY, s->ledger.list[i].id);
     }
-    jump(s, 2 * US_PER_DAY);
+    s->w.wall += 2 * US_PER_DAY;
+    s->w.mono += 2 * US_PER_DAY;
+    settle(s);
     require(s, pruned_of(s) > 10);
 }
 
@@ -88,8 +91,28 @@ static const struct story stories[] = {
 
 /* ---- the script, in memory that is shared with its victims ---- */
 
+/* Looks at the script from the relay, at the moment of a cut: nobody may have been
+ * told of what is not committed (I1).  Then the victim is killed, if there is one. */
+struct witness {
+    const struct script *script;
+    pid_t victim;
+    void (*then)(void);
+    size_t too_early;
+};
+
+static inline void witness_cut(void *arg)
+{
+    struct witness *witness = arg;
+    witness->too_early += witness->script->applying && witness->script->told;
+    if (witness->victim)
+        kill(witness->victim, SIGKILL);
+    if (witness->then)
+        witness->then();
+}
+
 struct stage {
     struct script *script;
+    struct witness *witness;
     const char *url;
     struct relay *relay;
     struct script *before; /* what a story begins with */
@@ -102,8 +125,12 @@ struct stage {
 static inline void stage_init(struct stage *stage)
 {
     *stage = (struct stage){ .url = test_postgres_url() };
-    stage->relay = relay_start(stage->url, RELAY_COMMIT);
     stage->script = test_shared_memory(sizeof(struct script));
+    stage->witness = test_shared_memory(sizeof(struct witness));
+    *stage->witness = (struct witness){ .script = stage->script };
+    stage->relay = relay_start(stage->url, RELAY_COMMIT);
+    stage->relay->meanwhile = witness_cut;
+    stage->relay->arg = stage->witness;
     script_init(stage->script, crash_disk_new("nothing", false, NULL), NULL,
                 stage->relay->url);
     stage->script->ledger =
@@ -217,12 +244,20 @@ static inline void verify(struct stage *stage, struct world *w)
         stage_violated(stage, "I%d: %s", found.list[i].invariant, found.list[i].sentence);
 }
 
+static inline void ask_witness(struct stage *stage)
+{
+    if (stage->witness->too_early > 0)
+        stage_violated(stage, "answered before the COMMIT was through");
+    stage->witness->too_early = 0;
+}
+
 /* The next process opens what is there and recovers; if it is killed at once, another
  * one finds nothing to do. */
 static inline void judge_store(struct stage *stage, bool twice)
 {
     struct world *w = malloc(sizeof(*w));
     check(w);
+    ask_witness(stage);
     *w = stage->script->w;
     w->url = stage->url;
     w->engine = NULL;

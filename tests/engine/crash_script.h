@@ -27,6 +27,7 @@ struct script {
     char broken[300];       /* what the script itself found wrong, and gave up */
     struct test_pile doing; /* commands under way */
     size_t acked;           /* point of the last acknowledgement */
+    bool applying, told;    /* a pile is under way; somebody has heard of it */
     struct engine *producer, *scheduler; /* set while a producer has its turn */
     char large[20 << 10];                /* a payload */
 };
@@ -71,6 +72,7 @@ static inline void on_done(struct command *c, void *arg)
     struct script *s = arg;
     (void)c;
     s->acked = crash_disk_changes(s->disk);
+    s->told = true;
 }
 
 static inline struct command *put(struct script *s, struct command *c)
@@ -83,7 +85,10 @@ static inline struct command *put(struct script *s, struct command *c)
 /* Applies what was put, in one transaction. */
 static inline void go(struct script *s)
 {
+    s->told = false;
+    s->applying = true;
     pile_apply(&s->w, &s->doing);
+    s->applying = false;
     look_for_stop(s);
 }
 

@@ -10,7 +10,6 @@
  * workload is that of the crash points, with its ledger of what was acknowledged.
  *
  * Knobs: HF_STORY, a part of the name of the only story to tell. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,20 +21,15 @@ static const char *const cuts[RELAY_CUTS] = { "not sent", "sent, not answered",
 
 /* ---- the process is killed ---- */
 
-static void kill_victim(void *arg)
-{
-    kill(*(pid_t *)arg, SIGKILL);
-}
-
 /* True if the story was told to its end, and nobody killed. */
-static bool survives(struct stage *stage, const struct story *story, pid_t *victim)
+static bool survives(struct stage *stage, const struct story *story)
 {
     struct script *s = stage->script;
     int status = 0;
     pid_t pid = fork();
     check(pid >= 0);
     if (pid == 0) {
-        *victim = getpid();
+        stage->witness->victim = getpid();
         _exit(tell_story(stage, story) ? 0 : 1);
     }
     check_int(waitpid(pid, &status, 0), pid);
@@ -69,8 +63,7 @@ static bool wanted(const struct story *story)
     return !only || strstr(story->name, only);
 }
 
-static void kill_at_every_commit(struct stage *stage, const struct story *story,
-                                 pid_t *victim)
+static void kill_at_every_commit(struct stage *stage, const struct story *story)
 {
     bool first = story == stories;
     begin_story(stage, first);
@@ -80,7 +73,7 @@ static void kill_at_every_commit(struct stage *stage, const struct story *story,
                      nth, cuts[cut]);
             begin_again(stage, first);
             relay_aim(stage->relay, (enum relay_cut)cut, wanted(story) ? nth : 0, 0);
-            if (survives(stage, story, victim))
+            if (survives(stage, story))
                 break;
             stage->points++;
             judge_store(stage, cut == RELAY_NOT_TOLD);
@@ -90,14 +83,11 @@ static void kill_at_every_commit(struct stage *stage, const struct story *story,
 TEST_SLOW(a_process_killed_at_every_commit_has_lost_nothing_that_was_acknowledged, 1800)
 {
     struct stage stage;
-    pid_t *victim = test_shared_memory(sizeof(*victim));
     stage_init(&stage);
     set_fsync(stage.url, false);
     stage.openings = true;
-    stage.relay->arg = victim;
-    stage.relay->meanwhile = kill_victim;
     for (size_t i = 0; i < array_len(stories); i++)
-        kill_at_every_commit(&stage, &stories[i], victim);
+        kill_at_every_commit(&stage, &stories[i]);
     test_note("%zu kills at commits, %zu promises, %zu violations", stage.points,
               stage.script->ledger.count, stage.violations);
     check_int(stage.violations, 0);
@@ -175,9 +165,8 @@ TEST_SLOW(a_line_cut_at_every_commit_changes_no_answer_and_no_row, 600)
 
 /* ---- the server dies ---- */
 
-static void crash_server(void *arg)
+static void crash_server(void)
 {
-    (void)arg;
     test_postgres_crash(); /* stop -m immediate */
     test_postgres_start();
 }
@@ -201,7 +190,7 @@ TEST_SLOW(a_server_that_dies_at_every_commit_keeps_what_was_acknowledged, 600)
         struct stage stage;
         stage_init(&stage);
         set_fsync(stage.url, true);
-        stage.relay->meanwhile = crash_server;
+        stage.witness->then = crash_server;
         if (!tell_story(&stage, &story)) /* makes the schema, undisturbed */
             fail("%s", stage.script->broken);
         relay_aim(stage.relay, (enum relay_cut)cut, 1, 2);
