@@ -211,7 +211,7 @@ static int take_filter(struct store *store, const struct jobs_look *look,
     const struct hf_filter *in = look->filter;
 
     *ret = (struct job_filter){ .before = in->before,
-                                .state = in->state,
+                                .states = in->state ? 1u << in->state : 0,
                                 .kind = slice_of(in->kind),
                                 .limit = look->limit };
     if (!in->queue)

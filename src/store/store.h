@@ -232,15 +232,30 @@ must_check int store_job_get(struct store *store, int64_t id, struct arena *aren
 /* The retry of a job; -HF_NOT_FOUND. */
 must_check int store_job_retry_of(struct store *store, int64_t id, struct arena *arena,
                                   struct job_row *ret);
-/* A page of jobs, newest first; 0 and absent stand for any.  Payloads that are
- * apart stay there. */
+/* Jobs that somebody looks for; 0 and absent stand for any. */
 struct job_filter {
-    int64_t before; /* ids below it; 0: from the newest on */
-    int64_t queue_id;
-    int state;
-    struct slice kind;
+    int64_t before;  /* ids below it; 0: from the newest on */
+    unsigned states; /* 1u << JOB_QUEUED | ... */
+    enum { FINAL_ANY, FINAL_YES, FINAL_NO } final; /* the dead-letter view */
+    int64_t queue_id, project_id;
+    struct slice kind, unique_key;
+    struct slice text; /* in small letters; see store_list.c */
+    int64_t created_after, created_before;
+    const struct slice (*metadata)[2]; /* names and values that must be there */
+    size_t metadata_count;
     size_t limit;
 };
+/* One step of a search: up to `limit` jobs, newest first, having looked at about
+ * `rows` rows at most.  `next` is the `before` to go on from, also behind an empty
+ * page; 0: there is no more.  Payloads that are apart stay there. */
+struct job_page {
+    struct job_row *rows;
+    size_t count;
+    int64_t next;
+};
+must_check int store_jobs_page(struct store *store, const struct job_filter *filter,
+                               size_t rows, struct arena *arena, struct job_page *ret);
+/* As many steps as it takes to fill a page. */
 must_check int store_jobs_list(struct store *store, const struct job_filter *filter,
                                struct arena *arena, struct job_row **ret,
                                size_t *ret_count);
@@ -286,6 +301,23 @@ must_check int store_complete(struct store *store, struct completion *completion
 
 /* Moves due jobs from scheduled to queued.  Returns how many, or negative. */
 must_check int64_t store_promote(struct store *store, size_t limit);
+
+/* ---- for explaining, store_explain.c ---- */
+
+/* How many of its queue, class and lane stand before a queued job; `most` if there
+ * are as many, or more. */
+must_check int store_ready_before(struct store *store, const struct job *job, size_t most,
+                                  size_t *ret);
+/* Who is alive and could execute jobs of a kind. */
+struct executors {
+    int64_t nodes, workers;
+    int64_t nodes_of_kind; /* that have a handler or a command for it */
+};
+must_check int store_executors(struct store *store, struct slice kind,
+                               struct executors *ret);
+/* The live job that has this job's source, for looking at; -HF_NOT_FOUND. */
+must_check int store_key_holder(struct store *store, const struct job *job,
+                                int64_t *ret_id, int *ret_state);
 
 /* ---- reading helpers shared by the store's files ---- */
 void store_read_job(struct db_rows *rows, int column, struct arena *arena,

@@ -178,7 +178,7 @@ static inline struct owner session_row(struct world *w, const char *session)
 /* Ids of jobs in a state, oldest first. */
 static inline size_t jobs_in(struct world *w, int state, int64_t *ids, size_t max)
 {
-    struct job_filter filter = { .state = state, .limit = 500 };
+    struct job_filter filter = { .states = state ? 1u << state : 0, .limit = 500 };
     struct job_row *rows = NULL;
     size_t count = 0, n = 0;
     do {

@@ -40,7 +40,7 @@ export function makeStore(t, name = 'jobs') {
 // Runs SQL on a store from outside; the rows as text, columns separated by |.
 export function sql(store, text) {
     const [program, args] = store.startsWith('postgres')
-        ? ['psql', ['-qAtc', text, store]]
+        ? ['psql', ['-qAtc', `SET search_path = holdfast; ${text}`, store]]
         : ['sqlite3', ['-cmd', '.timeout 10000', store, text]]
     return execFileSync(program, args, { encoding: 'utf8' }).trim()
 }
