@@ -201,7 +201,7 @@ static int blame(struct error *error, size_t i)
 static int read_batch(struct call *call, struct command *command, struct error *error)
 {
     static const char *const names[] = { "jobs" };
-    struct slice list, item;
+    struct slice list = { 0 }, item;
     size_t count = 0, i = 0;
 
     int r = json_check(call->request->body, LIMIT_DOCUMENT_DEPTH, error);

@@ -115,7 +115,7 @@ static int look_up_links(struct store *store, struct arena *arena,
 int view_job(struct store *store, struct arena *arena, struct json_writer *w,
              struct job_row *row, int64_t now)
 {
-    struct job_links links;
+    struct job_links links = { 0 };
     int r = 0;
     if (row->job.payload_apart && !row->job.payload.p)
         r = store_payload(store, &row->job, arena);

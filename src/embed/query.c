@@ -241,9 +241,10 @@ static int look_jobs(struct store *store, void *arg)
         r = store_jobs_list(store, &filter, arena, &rows, &count);
     if (r < 0)
         return r;
+    assert(rows || count == 0);
     struct hf_job *views = arena_array(arena, struct hf_job, count);
     struct hf_job **items = arena_array(arena, struct hf_job *, count);
-    for (size_t i = 0; i < count && items && r == 0; i++) {
+    for (size_t i = 0; i < count && views && items && r == 0; i++) {
         items[i] = &views[i];
         r = view_job(store, &rows[i], arena, &views[i]);
         if (r == 0)
@@ -251,7 +252,7 @@ static int look_jobs(struct store *store, void *arg)
     }
     jobs->items = items;
     jobs->count = count;
-    jobs->next = count == look->limit ? rows[count - 1].job.id : 0;
+    jobs->next = count > 0 && count == look->limit ? rows[count - 1].job.id : 0;
     return r < 0 ? r : arena_end(arena);
 }
 

@@ -102,6 +102,7 @@ static int read_origin(const char *text, struct error *error, struct origin *ret
         code = curl_url_get(url, CURLUPART_SCHEME, &scheme, 0);
     if (code == CURLUE_OK)
         code = curl_url_get(url, CURLUPART_HOST, &host, 0);
+    assert(code != CURLUE_OK || (scheme && host));
     int r = 0;
     if (code != CURLUE_OK)
         r = error_set(error, -HF_INVALID, "url", "url cannot be read: %s.",
@@ -113,7 +114,7 @@ static int read_origin(const char *text, struct error *error, struct origin *ret
     else if (curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) != CURLUE_OK)
         r = error_set(error, -HF_INVALID, "url", "url has no port that can be read.");
     if (r == 0) {
-        assert(scheme && host && port);
+        assert(port);
         int n = snprintf(ret->text, sizeof(ret->text), "%s://%s:%s", scheme, host, port);
         if (n < 0 || (size_t)n >= sizeof(ret->text))
             r = error_set(error, -HF_INVALID, "url", "url has a host of over 255 bytes.");

@@ -20,6 +20,8 @@ static int records;
 
 static void begin(void)
 {
+    if (arena.cap) /* what the test before has kept */
+        arena_release(&arena);
     arena_init(&arena, 4096, 64 << 20);
     check_ok(host_identify(&self, NULL));
     records = command_records_open(test_dir(), true, NULL);

@@ -1,3 +1,4 @@
+/* test: apart */
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Commands from their start to their outcome, with real processes. */

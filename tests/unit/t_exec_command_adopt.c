@@ -1,3 +1,4 @@
+/* test: apart */
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The scheduler is killed with -9 while commands run; the next one finds each

@@ -20,6 +20,13 @@ static struct job a_job(const char *payload)
                          .payload = slice_of(payload) };
 }
 
+static void begin_arena(size_t cap)
+{
+    if (arena.cap) /* what the test before has kept */
+        arena_release(&arena);
+    arena_init(&arena, 4096, cap);
+}
+
 /* All that is read and judged in a test is in one arena. */
 static struct http_job read_job(const struct job *job)
 {
@@ -27,7 +34,7 @@ static struct http_job read_job(const struct job *job)
     struct error error = { 0 };
 
     if (arena.cap == 0)
-        arena_init(&arena, 4096, 8 << 20);
+        begin_arena(8 << 20);
     if (http_job_read(job, &arena, &error, &ret) < 0)
         fail("%s", error.text);
     return ret;
@@ -165,7 +172,7 @@ TEST(a_payload_that_is_none_is_refused)
     static const char *const wrong[] = { "null", "{}", "{", "", "{\"url\": 1}" };
     struct http_job ret;
 
-    arena_init(&arena, 4096, 8 << 20);
+    begin_arena(8 << 20);
     for (size_t i = 0; i < array_len(wrong); i++) {
         struct job job = a_job(wrong[i]);
         struct error error = { 0 };
@@ -325,7 +332,7 @@ static struct slice kept(struct slice body, bool cut, size_t max)
 
 TEST(a_body_that_is_no_text_is_kept_in_base64)
 {
-    arena_init(&arena, 4096, 8 << 20);
+    begin_arena(8 << 20);
     check_slice(
         kept(SLICE("\0\xff"), false, 4096),
         "{\"status\":200,\"headers\":{},\"bodyEncoding\":\"base64\",\"body\":\"AP8="
@@ -343,7 +350,7 @@ TEST(a_response_is_made_to_fit)
     static char body[LIMIT_OUTPUT_BYTES];
     static struct fetch_header many[5000];
 
-    arena_init(&arena, 4096, 64 << 20);
+    begin_arena(64 << 20);
     memset(body, 1, sizeof(body)); /* six bytes each in JSON */
     struct slice text = kept((struct slice){ body, sizeof(body) }, false, 64 << 10);
     check(text.n > 20 << 10);
