@@ -91,6 +91,12 @@ void api_listening(struct api *api, struct http_server *server)
     api->server = server;
 }
 
+void api_set_limits(struct api *api, int64_t max_body_bytes, int64_t max_batch_body_bytes)
+{
+    api->options.max_body_bytes = max_body_bytes;
+    api->options.max_batch_body_bytes = max_batch_body_bytes;
+}
+
 /* ---- the node's news ---- */
 
 void api_told(struct api *api, const struct event *event, const char *queue,

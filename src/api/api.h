@@ -49,6 +49,10 @@ struct http_program api_program(struct api *api);
 /* Told once the server listens: metrics ask it, and its addresses are good Hosts. */
 void api_listening(struct api *api, struct http_server *server);
 
+/* The limits of a body, from the next request on. */
+void api_set_limits(struct api *api, int64_t max_body_bytes,
+                    int64_t max_batch_body_bytes);
+
 /* What the node tells; see node_calls. */
 void api_told(struct api *api, const struct event *event, const char *queue,
               const char *project);

@@ -37,7 +37,7 @@ struct log_field {
 
 /* Embed it first in a sink of your own. */
 struct log {
-    enum level least; /* what is below is not even built */
+    _Atomic enum level least; /* what is below is not even built; may change any time */
     /* Gets every event from `least` on.  Fields end with a NULL key. */
     void (*event)(struct log *log, enum level level, const char *event,
                   const struct log_field *fields);

@@ -202,7 +202,7 @@ TEXT("tls_certificate", tls_certificate, "", NULL, OPTIONAL,
      "a PEM file with the certificate and its chain"),
 TEXT("tls_key", tls_key, "", NULL, OPTIONAL,
      "a PEM file with its key"),
-TEXT("allowed_hosts", allowed_hosts, "", check_hosts, OPTIONAL | RELOAD,
+TEXT("allowed_hosts", allowed_hosts, "", check_hosts, OPTIONAL,
      "names under which browsers may reach the server, besides its own addresses; with commas between"),
 NUMBERS(S, "socket_mode", KNOB_OCTAL, socket_mode, 1, 0600, 0, 0777, 0,
      "the mode of the file of unix:PATH"),
@@ -222,7 +222,7 @@ NUMBER("max_body_bytes", max_body_bytes, 1, LIMIT_BODY_BYTES, 1024, LIMIT_BODY_B
      "the largest body of a request"),
 NUMBER("max_batch_body_bytes", max_batch_body_bytes, 1, LIMIT_BATCH_BODY_BYTES, 1024, LIMIT_BATCH_BODY_BYTES, RELOAD,
      "the same for a batch of jobs"),
-TEXT("deny_networks", deny_networks, "", check_networks, OPTIONAL | RELOAD,
+TEXT("deny_networks", deny_networks, "", check_networks, OPTIONAL,
      "where requests of jobs may not go, besides link-local and metadata addresses: networks such as 10.0.0.0/8, with commas between"),
 };
 

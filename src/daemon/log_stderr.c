@@ -28,3 +28,9 @@ void log_stderr_init(struct log_stderr *log, enum level least, bool json)
     *log = (struct log_stderr){ .log = { .least = least, .event = write_event },
                                 .json = json };
 }
+
+void log_stderr_set(struct log_stderr *log, enum level least, bool json)
+{
+    atomic_store(&log->log.least, least);
+    atomic_store(&log->json, json);
+}

@@ -1,58 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * server.c -- the parts, in the order they depend on each other. */
-#include "daemon/server.h"
-
 #include <errno.h>
-#include <event2/event.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "api/api.h"
-#include "base/lockfile.h"
-#include "daemon/commands.h"
-#include "daemon/log_stderr.h"
 #include "daemon/notify.h"
 #include "daemon/queues.h"
-#include "exec/runner.h"
+#include "daemon/server_private.h"
 #include "net/address.h"
-#include "net/http_server.h"
-#include "net/tls.h"
-
-enum { SIGNALS = 3, POLL_MS = 50 };
-
-struct server {
-    struct config *config;
-    const struct config_input *input;
-    struct log_stderr log;
-    struct event_base *loop;
-    struct event *signals[SIGNALS];
-    struct event *watchdog, *draining;
-    struct lockfile *state_lock;
-    struct address_policy *policy;
-    struct commands *commands;
-    struct runner *runner;
-    struct node *node;
-    struct api *api;
-    struct tls *tls;
-    struct http_server *http;
-
-    enum { SERVING, DRAINING, HANDING_OVER, LEAVING } phase;
-    int64_t until_us; /* of the phase, monotonic */
-    int result;
-    struct error error;
-};
-
-static int64_t mono_now(void)
-{
-    return clock_mono_us(&clock_system);
-}
-
-static struct log *log_of(struct server *server)
-{
-    return &server->log.log;
-}
 
 /* ---- the node's calls ---- */
 
@@ -102,135 +60,43 @@ static void on_turned(void *arg, const struct node_status *status)
 {
     struct server *server = arg;
 
-    if (status->recovering)
+    if (server->phase != SERVING)
+        server->quiet = server->quiet || status->capacity == 0;
+    else if (status->recovering)
         notify_service("STATUS=Recovering: %lld jobs resolved",
                        (long long)status->recovered);
-    else if (status->ready && server->phase == SERVING)
+    else if (status->ready)
         notify_service("STATUS=Ready");
-    if (status->lease_until)
-        runner_renewed(server->runner, status->lease_until);
+    if (status->ready && !server->recovered) {
+        server->recovered = true;
+        runner_recovered(server->runner);
+        log_event(log_of(server), LEVEL_INFO, "ready",
+                  log_int("owner", status->owner_id));
+    }
+    if (status->lease_mono)
+        runner_renewed(server->runner, status->lease_mono);
     if (server->api)
         api_turned(server->api, status);
     if (status->broken)
         stop_broken(server, status->broken);
 }
 
-/* ---- stopping ---- */
-
-static void leave(void *arg)
-{
-    struct server *server = arg;
-    event_base_loopbreak(server->loop);
-}
-
-/* Whether something runs that is worth waiting for. */
-static bool is_busy(const struct server *server)
-{
-    size_t busy = runner_busy(server->runner);
-    bool left = server->config->server.shutdown_commands == COMMANDS_LEAVE;
-    return left ? busy > runner_commands(server->runner) : busy > 0;
-}
-
-static void next_phase(struct server *server)
-{
-    const struct server_settings *s = &server->config->server;
-    const int64_t last_words_us = 2 * US_PER_S;
-
-    switch (server->phase) {
-    case SERVING:
-    case DRAINING:
-        server->phase = HANDING_OVER;
-        runner_hand_over(server->runner, s->shutdown_commands == COMMANDS_LEAVE);
-        /* Commands have their own grace between SIGTERM and SIGKILL. */
-        server->until_us =
-            mono_now() + commands_longest_grace_us(server->commands) + 5 * US_PER_S;
-        break;
-    case HANDING_OVER:
-        server->phase = LEAVING;
-        api_stopping(server->api);
-        http_server_stop(server->http, last_words_us, NULL);
-        server->until_us = mono_now() + last_words_us;
-        break;
-    case LEAVING:
-        leave(server);
-        break;
-    }
-}
-
-static bool phase_is_over(const struct server *server)
-{
-    struct http_stats stats;
-    if (mono_now() >= server->until_us)
-        return true;
-    if (server->phase != LEAVING)
-        return !is_busy(server);
-    http_server_stats(server->http, &stats);
-    return stats.connections == 0;
-}
+/* ---- signals and timers ---- */
 
 static void on_draining(evutil_socket_t fd, short what, void *arg)
 {
-    struct server *server = arg;
     (void)fd;
     (void)what;
-    while (server->phase != LEAVING && phase_is_over(server))
-        next_phase(server);
-    if (server->phase == LEAVING && phase_is_over(server))
-        leave(server);
+    server_stop_step(arg);
 }
-
-static void begin_stop(struct server *server, const char *why)
-{
-    const struct timeval often = { 0, POLL_MS * 1000 };
-
-    log_event(log_of(server), LEVEL_INFO, "stopping", log_text("signal", why),
-              log_int("running", (int64_t)runner_busy(server->runner)));
-    notify_service("STOPPING=1\nSTATUS=Stopping");
-    server->phase = DRAINING;
-    server->until_us = mono_now() + server->config->engine.shutdown_grace_us;
-    node_set_capacity(server->node, 0);
-    event_add(server->draining, &often);
-    on_draining(-1, 0, server);
-}
-
-static void reload(struct server *server);
 
 static void on_signal(evutil_socket_t number, short what, void *arg)
 {
-    struct server *server = arg;
     (void)what;
     if (number == SIGHUP)
-        reload(server);
-    else if (server->phase == SERVING)
-        begin_stop(server, number == SIGINT ? "SIGINT" : "SIGTERM");
+        server_reload(arg);
     else
-        server->until_us = 0; /* a second one: no more waiting */
-}
-
-/* ---- SIGHUP ---- */
-
-static void tell_change(void *arg, const char *name, bool effective, const char *sentence)
-{
-    struct server *server = arg;
-    log_event(log_of(server), effective ? LEVEL_INFO : LEVEL_WARN, "setting_changed",
-              log_text("name", name), log_text("what", sentence));
-}
-
-static void reload(struct server *server)
-{
-    struct config_problems problems = { 0 };
-    struct config *fresh = NULL;
-    int r = config_load(server->input, &problems, &fresh);
-    if (r < 0) {
-        for (size_t i = 0; i < problems.count && i < CONFIG_PROBLEMS; i++)
-            log_event(log_of(server), LEVEL_ERROR, "reload_refused",
-                      log_text("why", problems.items[i].text));
-        return;
-    }
-    config_reload(server->config, fresh, tell_change, server);
-    server->log.log.least = server->config->server.log_level;
-    queues_apply(server->node, server->config, log_of(server));
-    log_event(log_of(server), LEVEL_INFO, "reloaded");
+        server_stop(arg, number == SIGINT ? "SIGINT" : "SIGTERM");
 }
 
 /* ---- starting ---- */
@@ -269,6 +135,23 @@ static int open_loop(struct server *server)
     return 0;
 }
 
+/* Each connection, transfer and command needs a descriptor or two: as many as the
+ * system lets us have.  Commands get what we had (command_setup.h). */
+static void raise_open_files(struct server *server)
+{
+    int64_t wanted = server->config->server.max_connections + LIMIT_SLOTS;
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return;
+    server->open_files = (int64_t)files.rlim_cur;
+    files.rlim_cur = files.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+        files.rlim_cur = (rlim_t)server->open_files;
+    if (files.rlim_cur < (rlim_t)wanted)
+        log_event(log_of(server), LEVEL_WARN, "open_files_limit",
+                  log_int("limit", (int64_t)files.rlim_cur), log_int("may_need", wanted));
+}
+
 static bool on_postgres(const struct config *config)
 {
     const char *db = config->server.db;
@@ -290,14 +173,16 @@ static int open_runner(struct server *server)
         &(struct runner_options){
             .loop = server->loop,
             .state_dir = config->server.state_dir,
-            .commands = commands,
-            .command_count = count,
             .policy = server->policy,
             .clock = &clock_system,
             .log = log_of(server),
-            .lease_ms = on_postgres(config) ? config->engine.lease_us / US_PER_MS : 0 },
+            .lease_ms = on_postgres(config) ? config->engine.lease_us / US_PER_MS : 0,
+            .open_files = server->open_files },
         &server->error, &server->runner);
-    return r < 0 ? r : runner_scan(server->runner, &server->error);
+    if (r < 0)
+        return r;
+    runner_set_commands(server->runner, commands, count);
+    return runner_scan(server->runner, &server->error);
 }
 
 static int open_node(struct server *server)
@@ -333,23 +218,25 @@ static int open_node(struct server *server)
     return r;
 }
 
-static int open_api(struct server *server)
+/* Who may come in, before anything is opened. */
+static int check_listen(struct server *server, char token[CONFIG_TOKEN_BYTES])
 {
     const struct server_settings *s = &server->config->server;
-    char token[CONFIG_TOKEN_BYTES];
-    int r = config_token(server->config, &server->error, token);
-    if (r < 0)
-        return r;
     struct address address;
-    r = address_parse(s->listen, &server->error, &address);
-    if (r < 0)
-        return r;
-    if (!address_is_local(&address) && !token[0] && !s->insecure)
-        return error_set(&server->error, -HF_INVALID, "listen",
-                         "listen = %s can be reached from other machines; set "
-                         "admin_token or admin_token_file, or insecure = true if that is "
-                         "meant.",
-                         s->listen);
+    int r = config_token(server->config, &server->error, token);
+    if (r == 0)
+        r = address_parse(s->listen, &server->error, &address);
+    if (r == 0 && !address_is_local(&address) && !token[0] && !s->insecure)
+        r = error_set(&server->error, -HF_INVALID, "listen",
+                      "listen = %s can be reached from other machines; set admin_token "
+                      "or admin_token_file, or insecure = true if that is meant.",
+                      s->listen);
+    return r;
+}
+
+static int open_api(struct server *server, const char *token)
+{
+    const struct server_settings *s = &server->config->server;
     return api_new(&(struct api_options){ .loop = server->loop,
                                           .node = server->node,
                                           .clock = &clock_system,
@@ -383,7 +270,8 @@ static int open_http(struct server *server)
                             .connections_max = (size_t)s->max_connections,
                             .head_timeout_us = s->header_timeout_us,
                             .body_timeout_us = s->body_timeout_us,
-                            .idle_timeout_us = s->idle_timeout_us },
+                            .idle_timeout_us = s->idle_timeout_us,
+                            .send_timeout_us = s->send_timeout_us },
                 .program = api_program(server->api) },
             &server->http);
     if (r == 0)
@@ -428,8 +316,7 @@ static void greet(const struct server *server)
     fflush(stdout);
 }
 
-/* The listeners are up before the node's threads, and with them recovery, start. */
-static int start(struct server *server)
+static int open_parts(struct server *server, const char *token)
 {
     int r = open_loop(server);
     if (r == 0)
@@ -439,39 +326,60 @@ static int start(struct server *server)
     if (r == 0)
         r = open_node(server);
     if (r == 0)
-        r = open_api(server);
+        r = open_api(server, token);
     if (r == 0)
         r = open_http(server);
+    return r == 0 ? start_watchdog(server) : r;
+}
+
+/* The listeners are up before the node's threads, and with them recovery, start.
+ * Workers may start behind the queues' settings. */
+static int start(struct server *server)
+{
+    char token[CONFIG_TOKEN_BYTES] = "";
+    int r = check_listen(server, token);
+    raise_open_files(server);
     if (r == 0)
-        r = start_watchdog(server);
-    if (r == 0)
-        node_set_capacity(server->node, LIMIT_SLOTS);
+        r = open_parts(server, token);
+    explicit_bzero(token, sizeof(token));
     if (r == 0)
         r = node_start(server->node, &server->error);
+    if (r == 0) {
+        queues_apply(server->node, server->config, log_of(server));
+        r = node_set_capacity(server->node, LIMIT_SLOTS);
+    }
     if (r < 0)
         return error_set(&server->error, r, NULL, "The server cannot start: %s.",
                          status_of(r)->title);
-    queues_apply(server->node, server->config, log_of(server));
     greet(server);
+    struct node_status status;
+    node_status(server->node, &status);
+    log_event(log_of(server), LEVEL_INFO, "listening",
+              log_text("address", http_server_address(server->http, 0)),
+              log_int("owner", status.owner_id), log_text("version", hf_version()),
+              log_text("last_stop", status.found_dead ? "unclean" : "clean"));
     notify_service("READY=1\nSTATUS=Listening");
     return 0;
 }
 
 /* Accepts what was started half way.  The node before the runner, whose reports it
  * may still be answering; the server before the API, whose calls it holds. */
-static void end(struct server *server, bool started)
+static void end(struct server *server)
 {
+    bool trusted = server->result == 0;
     if (server->api)
         api_stopping(server->api);
-    if (server->http)
-        http_server_free(server->http);
-    if (started && server->result == 0)
+    http_server_free(server->http);
+    if (server->node && trusted) {
+        runner_leave(server->runner);
         node_close(server->node);
-    else
+    } else {
         node_abandon(server->node);
+    }
     api_free(server->api);
     runner_free(server->runner);
     commands_free(server->commands);
+    commands_free(server->waiting);
     address_policy_free(server->policy);
     tls_free(server->tls);
     for (int i = 0; i < SIGNALS; i++)
@@ -500,6 +408,8 @@ int server_run(struct config *config, const struct config_input *input,
         r = server.result;
     }
     *error = server.error;
-    end(&server, r == 0 || server.phase != SERVING);
+    log_event(log_of(&server), r < 0 ? LEVEL_ERROR : LEVEL_INFO, "stopped",
+              log_text("why", r < 0 ? error->text : "asked to"));
+    end(&server);
     return r;
 }

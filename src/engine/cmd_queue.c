@@ -135,6 +135,8 @@ int apply_queue(struct tx *tx, struct command *c)
     if (r < 0)
         return r;
     struct queue changed = entry->queue; /* all of it, or nothing */
+    if (c->queue.fix) /* the file names these, and no others any more */
+        changed.fixed[0] = '\0';
     r = set_all(c, &changed);
     if (r < 0)
         return r;

@@ -152,7 +152,7 @@ struct command {
             int pause; /* 1 pause, 0 resume, -1 neither */
             int64_t slots, concurrency, stale_after_us, max_retries, max_execution_us;
             int64_t on_crash;
-            bool fix; /* from the configuration file: PATCH may not change it */
+            bool fix; /* all that the configuration file names: PATCH may not change it */
             struct queue out;
         } queue;
         struct {

@@ -279,3 +279,24 @@ int committer_call(struct committer *committer,
     struct call call = { .command = { .op = (enum op)OP_CALL }, .fn = fn, .arg = arg };
     return put_and_wait(committer, &call.command, false);
 }
+
+static void free_call(struct command *command, void *arg)
+{
+    (void)arg;
+    free(command); /* the call it begins */
+}
+
+int committer_send(struct committer *committer,
+                   void (*fn)(struct engine *engine, void *arg), void *arg)
+{
+    struct call *call = new (struct call);
+    if (!call)
+        return -HF_NOMEM;
+    *call = (struct call){ .command = { .op = (enum op)OP_CALL, .done = free_call },
+                           .fn = fn,
+                           .arg = arg };
+    int r = put(committer, &call->command, false);
+    if (r < 0)
+        free(call);
+    return r;
+}

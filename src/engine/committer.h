@@ -56,5 +56,10 @@ must_check int committer_apply_report(struct committer *committer,
 must_check int committer_call(struct committer *committer,
                               void (*fn)(struct engine *engine, void *arg), void *arg);
 
+/* The same without waiting: `fn` is called after all that was submitted before, and
+ * owns `arg`.  -HF_NOMEM or -HF_CLOSED, and `arg` stays the caller's. */
+must_check int committer_send(struct committer *committer,
+                              void (*fn)(struct engine *engine, void *arg), void *arg);
+
 /* True in the committer's thread: where nothing may wait for an answer. */
 bool committer_is_self(const struct committer *committer);

@@ -427,6 +427,8 @@ static int64_t do_claims(struct engine *engine, int64_t now)
 static int64_t do_chunk(struct engine *engine, int64_t now)
 {
     (void)now;
+    if (engine->kinds_changed)
+        return kinds_register(engine);
     if (engine->recovery)
         return recovery_step(engine);
     return engine->reclass.under_way ? kinds_step(engine) : 0;

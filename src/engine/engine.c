@@ -81,6 +81,7 @@ static int bury_dead_nodes(struct tx *tx)
             !owner_is_gone(&owners[i], &engine->host, db_engine(tx->store->db), 0))
             continue;
         r = mark_dead(tx, &owners[i], "found dead at the start of another");
+        engine->found_dead++;
     }
     return r;
 }
@@ -91,6 +92,7 @@ static int64_t register_self(struct tx *tx, void *arg)
     struct owner owner = describe_self(engine);
     bool inserted = false;
     (void)arg;
+    engine->found_dead = 0;
     owner.id = store_id(tx->store);
     if (owner.id == 0)
         return tx->store->failed;
@@ -147,16 +149,9 @@ static int remember_self(struct engine *engine, const struct engine_options *opt
         snprintf(engine->name, sizeof(engine->name), "%s:%lld", engine->host.name,
                  (long long)engine->host.pid);
     engine->state_dir = options->state_dir ? strdup(options->state_dir) : NULL;
-    engine->kinds = calloc(options->kind_count + 1, sizeof(*engine->kinds));
-    if (!engine->kinds || (options->state_dir && !engine->state_dir))
+    if (options->state_dir && !engine->state_dir)
         return -HF_NOMEM;
-    for (; engine->kind_count < options->kind_count; engine->kind_count++) {
-        char *kind = strdup(options->kinds[engine->kind_count]);
-        if (!kind)
-            return -HF_NOMEM;
-        engine->kinds[engine->kind_count] = kind;
-    }
-    return 0;
+    return kinds_set(engine, options->kinds, options->kind_count);
 }
 
 static int set_up(struct engine *engine, const struct engine_options *options,
@@ -352,9 +347,7 @@ void engine_abandon(struct engine *engine)
     recovery_free(engine->recovery);
     dispatch_release(&engine->dispatch);
     arena_release(&engine->pending_arena);
-    for (size_t i = 0; i < engine->kind_count; i++)
-        free(engine->kinds[i]);
-    free(engine->kinds);
+    kinds_free(engine);
     free(engine->state_dir);
     free(engine->runs);
     free(engine->fresh);

@@ -114,6 +114,7 @@ struct engine {
     /* start */
     int64_t started_at;        /* positions before it are old work */
     int64_t registered_at;     /* who ended later died while we were there */
+    int found_dead;            /* nodes that had not signed off: the last stop was none */
     bool ready;                /* recovery is through: workers may start */
     struct recovery *recovery; /* under way, or NULL */
 
@@ -124,7 +125,8 @@ struct engine {
     const struct kind_policy *policies;
     size_t policy_count;
     size_t kind_count;
-    size_t capacity; /* how many runs this node's executors take at once */
+    bool kinds_changed; /* and not written to the store yet */
+    size_t capacity;    /* how many runs this node's executors take at once */
     struct local_run *runs;
     size_t run_count, run_capacity;
 
@@ -196,6 +198,12 @@ int64_t engine_now(struct engine *engine);
 
 /* How many runs the executors take; workers start when it is above 0. */
 void engine_set_capacity(struct engine *engine, size_t capacity);
+
+/* From now on this node executes these kinds, with these policies, which are borrowed
+ * as those of the options are.  -HF_NOMEM, and nothing has changed. */
+must_check int engine_set_kinds(struct engine *engine, const char *const *kinds,
+                                size_t count, const struct kind_policy *policies,
+                                size_t policy_count);
 
 /* ---- for the files of this floor ---- */
 
@@ -356,6 +364,8 @@ int64_t reservation_tick(struct tx *tx);
 /* kinds.c: what this node executes is noted in the store, and waiting jobs are
  * classed anew, chunk by chunk in kinds_step(): 1 more, 0 done, negative. */
 must_check int kinds_register(struct engine *engine);
+must_check int kinds_set(struct engine *engine, const char *const *kinds, size_t count);
+void kinds_free(struct engine *engine);
 int kinds_step(struct engine *engine);
 
 /* reaper.c */

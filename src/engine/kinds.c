@@ -44,13 +44,16 @@ static int64_t write_kinds(struct tx *tx, void *arg)
     struct slice before = { 0 }, after = { 0 };
     int r = list_kinds(tx, &before);
     (void)arg;
+    int64_t n = r == 0 ? db_run(tx->store->db, SQL_KIND_DELETE_OWN, &owner, 1) : 0;
+    if (n < 0)
+        return store_fail(tx->store, (int)n);
     for (size_t i = 0; i < engine->kind_count && r == 0; i++)
         store_post(tx->store, SQL_KIND_INSERT,
                    (struct db_value[]){ db_text(slice_of(engine->kinds[i])), owner });
     if (r == 0)
         r = store_flush(tx->store);
     /* Kinds that no living node executes any more belong to remote workers. */
-    int64_t n = r == 0 ? db_run(tx->store->db, SQL_KIND_DELETE_OTHERS, &owner, 1) : 0;
+    n = r == 0 ? db_run(tx->store->db, SQL_KIND_DELETE_OTHERS, &owner, 1) : 0;
     if (r == 0)
         r = n < 0 ? store_fail(tx->store, (int)n) : list_kinds(tx, &after);
     if (r == 0 && !slice_equal(before, after)) /* noted, so that a crash cannot lose it */
@@ -69,7 +72,48 @@ static int64_t write_kinds(struct tx *tx, void *arg)
 int kinds_register(struct engine *engine)
 {
     int64_t r = engine_duty(engine, write_kinds, NULL);
+    engine->kinds_changed = r < 0;
     return r < 0 ? (int)r : 0;
+}
+
+void kinds_free(struct engine *engine)
+{
+    for (size_t i = 0; i < engine->kind_count; i++)
+        free(engine->kinds[i]);
+    free(engine->kinds);
+    engine->kinds = NULL;
+    engine->kind_count = 0;
+}
+
+int kinds_set(struct engine *engine, const char *const *kinds, size_t count)
+{
+    char **copy = calloc(count + 1, sizeof(*copy));
+    if (!copy)
+        return -HF_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        if (!(copy[i] = strdup(kinds[i]))) {
+            while (i > 0)
+                free(copy[--i]);
+            free(copy);
+            return -HF_NOMEM;
+        }
+    kinds_free(engine);
+    engine->kinds = copy;
+    engine->kind_count = count;
+    return 0;
+}
+
+int engine_set_kinds(struct engine *engine, const char *const *kinds, size_t count,
+                     const struct kind_policy *policies, size_t policy_count)
+{
+    int r = kinds_set(engine, kinds, count);
+    if (r < 0)
+        return r;
+    engine->policies = policies;
+    engine->policy_count = policy_count;
+    engine->kinds_changed = true; /* written by the next tick, or the one after */
+    engine->next_poll = 0;
+    return 0;
 }
 
 /* Looks at up to `limit` jobs behind the cursor; both statements give id,

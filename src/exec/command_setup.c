@@ -139,6 +139,7 @@ void command_order_write(const struct command_order *order, struct buf *buf)
     assert((order->lease_ms > 0) == (order->lease_until_us > 0));
     put_int(buf, "job", order->job_id);
     put_int(buf, "deadline_ms", order->deadline_ms);
+    put_int(buf, "open_files", order->open_files);
     put_int(buf, "lease_ms", order->lease_ms);
     put_int(buf, "lease_until_us", order->lease_until_us);
     put_int(buf, "grace_ms", setup->grace_ms);
@@ -194,6 +195,8 @@ static void take(struct reader *r, const char *name, const char *value)
         r->order->job_id = number(r, value);
     else if (strcmp(name, "deadline_ms") == 0)
         r->order->deadline_ms = number(r, value);
+    else if (strcmp(name, "open_files") == 0)
+        r->order->open_files = number(r, value);
     else if (strcmp(name, "lease_ms") == 0)
         r->order->lease_ms = number(r, value);
     else if (strcmp(name, "lease_until_us") == 0)

@@ -58,6 +58,10 @@ struct command_order {
     const struct command_setup *setup;
     const char *const *env; /* of this run, as above; NULL: none */
     int64_t deadline_ms;    /* from now on; > 0 */
+    /* The soft limit of open files where the setup names none, since the scheduler
+     * has raised its own, and a program that uses select() dies of that; 0: the
+     * scheduler's own. */
+    int64_t open_files;
     /* 0 and 0, or the node's lease: how long it is, and until when it lasts by
      * command_boot_us().  The supervisor starts to end the command a sixth of
      * the lease before, and has killed it a thirtieth before, unless

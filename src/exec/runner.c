@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "exec/exec_command.h"
 #include "exec/exec_http.h"
+#include "exec/leftovers.h"
 #include "exec/report.h"
 
 enum { BUCKETS = 4096, RETRY_MS = 1000 };
@@ -20,14 +21,9 @@ struct task {
     int64_t job_id, owner_id;
     bool is_command;
     bool over;             /* the executor is done; the report is under way */
+    bool refused;          /* ... the second one: the first was not taken */
     struct report *report; /* once it is over */
     struct event *again;   /* to try the report once more */
-};
-
-/* A record that the scan found. */
-struct found {
-    int64_t job_id;
-    bool lives; /* or has ended, and left its outcome */
 };
 
 struct runner {
@@ -38,8 +34,10 @@ struct runner {
     struct exec_commands *commands;
     struct task *buckets[BUCKETS];
     size_t count;
-    struct found *found; /* sorted by id; not changed after runner_scan() */
-    size_t found_count;
+    struct leftovers *leftovers; /* from runner_scan() on */
+    const struct runner_command *known;
+    size_t known_count;
+    bool closing; /* nothing more is started */
 };
 
 /* ---- the table ---- */
@@ -60,10 +58,8 @@ static struct task *task_of(struct runner *runner, int64_t job_id)
 static struct task *task_add(struct runner *runner, const struct started *run)
 {
     struct task **place = place_of(runner, run->job.id);
-    struct task *task = *place;
-    if (task)
-        return task; /* told twice: it is under way */
-    task = new (struct task);
+    struct task *task = new (struct task);
+    assert(!*place); /* a job is run once */
     if (!task)
         return NULL;
     task->runner = runner;
@@ -112,11 +108,17 @@ static void try_again_later(struct task *task)
     task_remove(task);
 }
 
-/* What is refused is decided: somebody else has ended the run. */
+/* Whether the run has ended in the store, by this report or by somebody else. */
 static bool is_settled(int result)
 {
     return result == 0 || result == -HF_LATE || result == -HF_NOT_FOUND ||
-           result == -HF_INVALID || result == -HF_TOO_LARGE || result == -HF_CONFLICT;
+           result == -HF_CONFLICT;
+}
+
+/* Whether it will be refused as often as it is sent. */
+static bool is_unfit(int result)
+{
+    return result == -HF_INVALID || result == -HF_TOO_LARGE;
 }
 
 static void settle(struct task *task)
@@ -130,29 +132,47 @@ static void settle(struct task *task)
     task_remove(task);
 }
 
+/* An outcome that the engine does not take must not leave the job running for ever:
+ * it fails with what was wrong. */
+static void report_instead(struct task *task, const char *why)
+{
+    struct report *plain = report_new_plain(ERROR_OTHER, why);
+    task->refused = true;
+    if (plain) {
+        report_free(task->report);
+        task->report = plain;
+    }
+    try_again_later(task);
+}
+
 static void reported(struct command *command, void *arg)
 {
     struct task *task = arg;
+    struct error error = command->error;
     int r = command->result;
     if (r < 0)
         log_event(task->runner->options.log, is_settled(r) ? LEVEL_WARN : LEVEL_ERROR,
                   "report_refused", log_int("job", task->job_id),
-                  log_text("why", command->error.text));
+                  log_int("owner", task->owner_id),
+                  log_text("why", error.text[0] ? error.text : status_of(r)->title));
     command_free(command);
-    if (is_settled(r))
+    if (is_settled(r) || (is_unfit(r) && task->refused))
         settle(task);
+    else if (is_unfit(r))
+        report_instead(task, error.text[0] ? error.text : status_of(r)->title);
     else
         try_again_later(task);
 }
 
 static void send_report(struct task *task)
 {
+    struct node *node = task->runner->node;
     struct command *command = report_command(task->report, task->job_id, task->owner_id);
-    int r = command ? 0 : -HF_NOMEM;
+    int r = !node ? -HF_CLOSED : command ? 0 : -HF_NOMEM;
     if (r == 0) {
         command->done = reported;
         command->done_arg = task;
-        r = node_report(task->runner->node, command);
+        r = node_report(node, command);
     }
     if (r == 0)
         return;
@@ -223,10 +243,27 @@ static void command_told(void *arg, int64_t job_id,
 static const struct runner_command *command_for(const struct runner *runner,
                                                 struct slice kind)
 {
-    for (size_t i = 0; i < runner->options.command_count; i++)
-        if (slice_equal(kind, slice_of(runner->options.commands[i].kind)))
-            return &runner->options.commands[i];
+    for (size_t i = 0; i < runner->known_count; i++)
+        if (slice_equal(kind, slice_of(runner->known[i].kind)))
+            return &runner->known[i];
     return NULL;
+}
+
+/* How long a run that was claimed a moment ago may take.  The store's clock may be
+ * another machine's: only differences of its times mean anything here. */
+static int64_t time_limit_us(const struct started *run)
+{
+    return run->deadline_at - run->started_at;
+}
+
+/* Until when the node's lease lasts, by command_boot_us(); 0: there is none. */
+static int64_t lease_until_us(const struct runner *runner)
+{
+    struct node_status status;
+    if (runner->options.lease_ms == 0)
+        return 0;
+    node_status(runner->node, &status);
+    return command_boot_us() + status.lease_mono - clock_mono_us(runner->options.clock);
 }
 
 static void start_command(struct runner *runner, struct task *task,
@@ -236,29 +273,26 @@ static void start_command(struct runner *runner, struct task *task,
     char id[40], attempt[40], root[40];
     const char *env[] = { id, attempt, root, NULL };
     struct error error = { 0 };
-    int64_t left = run->deadline_at - clock_wall_us(runner->options.clock);
+    int64_t limit_ms = time_limit_us(run) / US_PER_MS;
 
+    if (!command) { /* it was claimed while the configuration was read again */
+        end_task(task,
+                 report_new_plain(ERROR_INTERRUPTED,
+                                  "No [command] section has the kind of this job any "
+                                  "more; it is tried again at once."));
+        return;
+    }
     snprintf(id, sizeof(id), "HOLDFAST_JOB_ID=%lld", (long long)run->job.id);
     snprintf(attempt, sizeof(attempt), "HOLDFAST_ATTEMPT=%d", run->job.attempt);
     snprintf(root, sizeof(root), "HOLDFAST_ROOT_ID=%lld", (long long)run->job.root_id);
-    int r = 0;
-    if (!command)
-        r = error_set(&error, -HF_NOT_FOUND, NULL,
-                      "No [command] section has the kind of this job any more.");
-    else
-        r = exec_command_start(
-            runner->commands,
-            &(struct command_order){
-                .job_id = task->job_id,
-                .setup = &command->setup,
-                .env = env,
-                .deadline_ms = left > US_PER_MS ? left / US_PER_MS : 1,
-                .lease_ms = runner->options.lease_ms,
-                .lease_until_us =
-                    runner->options.lease_ms
-                        ? command_boot_us() + runner->options.lease_ms * US_PER_MS
-                        : 0 },
-            run->job.payload, &error);
+    struct command_order order = { .job_id = task->job_id,
+                                   .setup = &command->setup,
+                                   .env = env,
+                                   .open_files = runner->options.open_files,
+                                   .deadline_ms = limit_ms > 0 ? limit_ms : 1,
+                                   .lease_ms = runner->options.lease_ms,
+                                   .lease_until_us = lease_until_us(runner) };
+    int r = exec_command_start(runner->commands, &order, run->job.payload, &error);
     if (r < 0)
         end_task(task, report_new_plain(ERROR_OTHER, error.text));
 }
@@ -267,6 +301,7 @@ static void adopt_command(struct runner *runner, struct task *task,
                           const struct started *run)
 {
     struct error error = { 0 };
+    leftovers_take(runner->leftovers, task->job_id);
     int r = exec_command_adopt(runner->commands, task->job_id, &error);
     if (r < 0)
         end_task(task, report_new_plain(ERROR_CRASH, error.text));
@@ -274,19 +309,35 @@ static void adopt_command(struct runner *runner, struct task *task,
         exec_command_stop(runner->commands, task->job_id, COMMAND_CAUSE_CANCEL);
 }
 
+static void start_http(struct runner *runner, const struct started *run)
+{
+    struct started ours = *run;
+    ours.deadline_at = clock_wall_us(runner->options.clock) + time_limit_us(run);
+    exec_http_start(runner->http, &ours);
+}
+
 void runner_started(struct runner *runner, const struct started *run)
 {
+    if (runner->closing)
+        return;
     struct task *task = task_add(runner, run);
     if (!task)
         /* It stays running in the store until its deadline. */
         log_event(runner->options.log, LEVEL_ERROR, "run_not_started",
                   log_int("job", run->job.id), log_text("why", "no memory"));
     else if (!task->is_command)
-        exec_http_start(runner->http, run);
+        start_http(runner, run);
     else if (run->adopted)
         adopt_command(runner, task, run);
     else
         start_command(runner, task, run);
+}
+
+void runner_set_commands(struct runner *runner, const struct runner_command *commands,
+                         size_t count)
+{
+    runner->known = commands;
+    runner->known_count = count;
 }
 
 static const char *reason_for(int type)
@@ -314,48 +365,29 @@ void runner_stop_run(struct runner *runner, int64_t job_id, int type)
                                                   : COMMAND_CAUSE_INTERRUPT);
 }
 
-void runner_renewed(struct runner *runner, int64_t until)
+void runner_renewed(struct runner *runner, int64_t lease_mono)
 {
-    int64_t left = until - clock_wall_us(runner->options.clock);
+    int64_t left = lease_mono - clock_mono_us(runner->options.clock);
     if (runner->options.lease_ms > 0 && left > 0)
         exec_commands_renew(runner->commands, command_boot_us() + left);
 }
 
 /* ---- what an earlier scheduler left ---- */
 
-static int note_found(void *arg, const struct exec_command_found *record)
-{
-    struct runner *runner = arg;
-    struct found *grown =
-        realloc(runner->found, (runner->found_count + 1) * sizeof(*runner->found));
-    if (!grown)
-        return -HF_NOMEM;
-    runner->found = grown;
-    runner->found[runner->found_count++] =
-        (struct found){ record->job_id, record->state == COMMAND_ALIVE ||
-                                            record->state == COMMAND_ENDED };
-    return 0;
-}
-
 int runner_scan(struct runner *runner, struct error *error)
 {
-    return exec_command_scan(runner->options.state_dir, false, note_found, runner, error);
-}
-
-static int by_id(const void *a, const void *b)
-{
-    int64_t x = ((const struct found *)a)->job_id, y = ((const struct found *)b)->job_id;
-    return (x > y) - (x < y);
+    assert(!runner->leftovers);
+    return leftovers_scan(runner->options.state_dir, error, &runner->leftovers);
 }
 
 bool runner_adopts(struct runner *runner, const struct job_row *row)
 {
-    struct found key = { .job_id = row->job.id };
-    const struct found *found =
-        runner->found_count
-            ? bsearch(&key, runner->found, runner->found_count, sizeof(key), by_id)
-            : NULL;
-    return found && found->lives;
+    return leftovers_lives(runner->leftovers, row->job.id);
+}
+
+void runner_recovered(struct runner *runner)
+{
+    leftovers_tidy(runner->leftovers, runner->node, runner->options.log);
 }
 
 /* ---- beginning and end ---- */
@@ -401,17 +433,16 @@ void runner_free(struct runner *runner)
 {
     if (!runner)
         return;
-    /* The executors may still end what they have: into a table that is there. */
-    if (runner->http)
-        exec_http_free(runner->http);
-    if (runner->client)
-        http_client_free(runner->client);
-    if (runner->commands)
-        exec_commands_free(runner->commands);
+    runner->node = NULL; /* it is gone */
+    runner->closing = true;
+    /* Ends what is under way, through exec_http and into a table that is there. */
+    http_client_free(runner->client);
+    exec_http_free(runner->http);
+    exec_commands_free(runner->commands);
     for (int i = 0; i < BUCKETS; i++)
         while (runner->buckets[i])
             task_remove(runner->buckets[i]);
-    free(runner->found);
+    leftovers_free(runner->leftovers);
     free(runner);
 }
 
@@ -425,22 +456,39 @@ size_t runner_commands(const struct runner *runner)
     return exec_commands_count(runner->commands);
 }
 
-void runner_hand_over(struct runner *runner, bool leave)
+void runner_hand_over(struct runner *runner, bool stop_commands)
 {
+    runner->closing = true;
     for (int i = 0; i < BUCKETS; i++)
-        for (struct task *t = runner->buckets[i], *next = NULL; t; t = next) {
-            next = t->next;
+        for (const struct task *t = runner->buckets[i]; t; t = t->next) {
             if (t->over)
                 continue;
             if (!t->is_command)
                 exec_http_stop(runner->http, t->job_id, ERROR_INTERRUPTED,
                                "The service was shut down while the job was running; it "
                                "is tried again at once.");
-            else if (leave)
-                node_leave_run(runner->node, t->job_id);
-            else
+            else if (stop_commands)
                 exec_command_stop(runner->commands, t->job_id, COMMAND_CAUSE_INTERRUPT);
         }
+}
+
+void runner_leave(struct runner *runner)
+{
+    int64_t *ids = calloc(runner->count + 1, sizeof(*ids));
+    size_t count = 0;
+
+    runner->closing = true;
+    for (int i = 0; ids && i < BUCKETS; i++)
+        for (const struct task *t = runner->buckets[i]; t; t = t->next)
+            if (t->is_command)
+                ids[count++] = t->job_id;
+    if (!ids || node_leave_runs(runner->node, ids, count) < 0)
+        log_event(runner->options.log, LEVEL_ERROR, "commands_not_left",
+                  log_int("count", (int64_t)runner->count), log_text("why", "no memory"));
+    else if (count > 0)
+        log_event(runner->options.log, LEVEL_INFO, "commands_left",
+                  log_int("count", (int64_t)count));
+    free(ids);
 }
 
 int runner_output(void *arg, int64_t job_id, struct arena *arena, struct error *error,

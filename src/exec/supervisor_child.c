@@ -63,8 +63,17 @@ static _Noreturn void give_up(int fault, enum step step, int which)
     _exit(n == sizeof(what) ? 127 : 126);
 }
 
-static void set_limits(const struct command_setup *setup, int fault)
+static void set_limits(const struct command_order *order, int fault)
 {
+    const struct command_setup *setup = order->setup;
+    struct rlimit files;
+
+    /* Lowering the soft one cannot fail; the hard one stays, for who wants more. */
+    if (order->open_files > 0 && getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+        files.rlim_cur > (rlim_t)order->open_files) {
+        files.rlim_cur = (rlim_t)order->open_files;
+        (void)!setrlimit(RLIMIT_NOFILE, &files);
+    }
     for (int i = 0; i < COMMAND_LIMITS; i++) {
         rlim_t value = (rlim_t)setup->limits[i];
         struct rlimit limit = { value, value };
@@ -106,7 +115,7 @@ static _Noreturn void become(const struct command_order *order, const struct use
     dup2(ends->err[1], STDERR_FILENO);
     if (setup->umask >= 0)
         umask((mode_t)setup->umask);
-    set_limits(setup, ends->fault[1]);
+    set_limits(order, ends->fault[1]);
     if (user->set && (initgroups(user->name, user->gid) < 0 || setgid(user->gid) < 0 ||
                       setuid(user->uid) < 0))
         give_up(ends->fault[1], STEP_USER, 0);

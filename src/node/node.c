@@ -77,17 +77,16 @@ static void hear_stop(void *arg, int64_t job_id, int type)
 static void hear_told(void *arg, const struct event *events, size_t count)
 {
     struct node *node = arg;
-    if (!node->engine)
-        return; /* it is being opened, and nobody listens yet */
-    struct store *store = node->engine->store;
+    /* While the engine is being opened it tells of dead owners, who have no names. */
+    struct store *store = node->engine ? node->engine->store : NULL;
     struct news *news = news_of(node);
 
     for (size_t i = 0; i < count; i++) {
         const struct event *e = &events[i];
         const struct queue_entry *queue =
-            e->queue_id ? store_queue_by_id(store, e->queue_id) : NULL;
+            store && e->queue_id ? store_queue_by_id(store, e->queue_id) : NULL;
         const char *project =
-            e->project_id ? store_project_name(store, e->project_id) : NULL;
+            store && e->project_id ? store_project_name(store, e->project_id) : NULL;
         heard(node,
               news && news_add_told(news, e, queue ? queue->queue.name : NULL, project));
     }
@@ -112,6 +111,14 @@ static int64_t recovered_so_far(const struct recovery *recovery)
     return c ? c->running_failed + c->cancelling_failed + c->adopted + c->outcomes : 0;
 }
 
+/* PostgreSQL's time as ours: by what both clocks showed when it was last asked. */
+static int64_t lease_mono(const struct engine *engine)
+{
+    if (engine->lease_until == 0 || engine->database.time == 0)
+        return 0;
+    return engine->database.mono + (engine->lease_until - engine->database.time);
+}
+
 static struct node_status status_of_engine(const struct node *node,
                                            const struct engine *engine)
 {
@@ -121,12 +128,15 @@ static struct node_status status_of_engine(const struct node *node,
         .ready = engine->ready,
         .recovering = engine->recovery != NULL,
         .broken = node->deaf ? -HF_NOMEM : engine->broken,
+        .found_dead = engine->found_dead,
         .owner_id = engine->owner_id,
         .started_at = engine->started_at,
         .recovered = recovered_so_far(engine->recovery),
         .lease_until = engine->lease_until,
+        .lease_mono = lease_mono(engine),
         .throttled_until = throttled ? d->started_at + d->window_us : 0,
         .run_count = engine->run_count,
+        .capacity = engine->capacity,
         .totals = engine->totals,
     };
 }
@@ -135,7 +145,7 @@ static bool is_news(const struct node_status *a, const struct node_status *b)
 {
     return a->ready != b->ready || a->recovering != b->recovering ||
            a->broken != b->broken || a->recovered != b->recovered ||
-           a->lease_until != b->lease_until;
+           a->lease_until != b->lease_until || a->capacity != b->capacity;
 }
 
 static void open_news(struct node *node, struct letter *letter);
@@ -225,6 +235,8 @@ static void answered(struct command *command, void *arg)
 static int put(struct node *node, struct command *command,
                int (*hand_over)(struct committer *, struct command *))
 {
+    if (!node->committer)
+        return -HF_CLOSED;
     struct answer *answer = arena_array(&command->arena, struct answer, 1);
     if (!answer)
         return -HF_NOMEM;
@@ -251,29 +263,99 @@ int node_report(struct node *node, struct command *command)
     return put(node, command, committer_report);
 }
 
+/* Capacity, or runs to leave: a message to the engine that nobody waits for. */
+struct order {
+    size_t count;
+    int64_t numbers[];
+};
+
+static int order(struct node *node, void (*fn)(struct engine *engine, void *arg),
+                 const int64_t *numbers, size_t count)
+{
+    struct order *order =
+        node->committer ? malloc(sizeof(*order) + count * sizeof(*numbers)) : NULL;
+    if (!order)
+        return node->committer ? -HF_NOMEM : -HF_CLOSED;
+    order->count = count;
+    memcpy(order->numbers, numbers, count * sizeof(*numbers));
+    int r = committer_send(node->committer, fn, order);
+    if (r < 0)
+        free(order);
+    return r;
+}
+
 static void set_capacity(struct engine *engine, void *arg)
 {
-    engine_set_capacity(engine, *(const size_t *)arg);
+    const struct order *order = arg;
+    engine_set_capacity(engine, (size_t)order->numbers[0]);
+    free(arg);
 }
 
-void node_set_capacity(struct node *node, size_t capacity)
+int node_set_capacity(struct node *node, size_t capacity)
 {
-    /* Waits for one pile; cannot fail before the node is closed. */
-    if (!node->committer)
-        engine_set_capacity(node->engine, capacity);
-    else if (committer_call(node->committer, set_capacity, &capacity) < 0)
-        assert(false && "the committer is there");
+    return order(node, set_capacity, &(int64_t){ (int64_t)capacity }, 1);
 }
 
-static void leave_run(struct engine *engine, void *arg)
+static void leave_runs(struct engine *engine, void *arg)
 {
-    engine_leave_run(engine, *(const int64_t *)arg);
+    const struct order *order = arg;
+    for (size_t i = 0; i < order->count; i++)
+        engine_leave_run(engine, order->numbers[i]);
+    free(arg);
 }
 
-void node_leave_run(struct node *node, int64_t job_id)
+int node_leave_runs(struct node *node, const int64_t *job_ids, size_t count)
 {
-    if (committer_call(node->committer, leave_run, &job_id) < 0)
-        assert(false && "the committer is there");
+    return count > 0 ? order(node, leave_runs, job_ids, count) : 0;
+}
+
+struct kinds_order {
+    struct letter letter; /* first */
+    struct node *node;
+    const char *const *kinds;
+    const struct kind_policy *policies;
+    size_t count, policy_count;
+    int result;
+    void (*done)(void *arg, int result);
+    void *arg;
+};
+
+static void open_kinds(struct node *node, struct letter *letter)
+{
+    struct kinds_order *order = (struct kinds_order *)letter;
+    (void)node;
+    order->done(order->arg, order->result);
+    free(order);
+}
+
+static void set_kinds(struct engine *engine, void *arg)
+{
+    struct kinds_order *order = arg;
+    order->result = engine_set_kinds(engine, order->kinds, order->count, order->policies,
+                                     order->policy_count);
+    order->letter.open = open_kinds;
+    send(order->node, &order->letter);
+}
+
+int node_set_kinds(struct node *node, const char *const *kinds, size_t count,
+                   const struct kind_policy *policies, size_t policy_count,
+                   void (*done)(void *arg, int result), void *arg)
+{
+    struct kinds_order *order = new (struct kinds_order);
+    if (!order)
+        return -HF_NOMEM;
+    *order = (struct kinds_order){ .node = node,
+                                   .kinds = kinds,
+                                   .policies = policies,
+                                   .count = count,
+                                   .policy_count = policy_count,
+                                   .done = done,
+                                   .arg = arg };
+    int r =
+        node->committer ? committer_send(node->committer, set_kinds, order) : -HF_CLOSED;
+    if (r < 0)
+        free(order);
+    return r;
 }
 
 /* ---- looks ---- */
@@ -296,7 +378,7 @@ int node_look(struct node *node, enum reader reader, struct look *look)
     look->node = node;
     look->result = 0;
     look->error = (struct error){ 0 };
-    return reader_ask(node->readers[reader], look);
+    return node->readers[reader] ? reader_ask(node->readers[reader], look) : -HF_CLOSED;
 }
 
 /* ---- the state of things ---- */
@@ -328,10 +410,13 @@ static struct engine_hooks hooks_of(struct node *node)
 /* Accepts what was opened half way. */
 static void free_node(struct node *node, void (*end)(struct engine *))
 {
-    for (int i = 0; i < READERS; i++)
+    for (int i = 0; i < READERS; i++) {
         reader_free(node->readers[i]);
+        node->readers[i] = NULL;
+    }
     committer_free(node->committer);
-    loop_mail_free(node->mail); /* opens what is still in it */
+    node->committer = NULL;
+    loop_mail_free(node->mail); /* opens what is still in it, to who may submit more */
     end(node->engine);
     news_free(node->news);
     pthread_mutex_destroy(&node->status_lock);

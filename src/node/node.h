@@ -35,12 +35,15 @@ struct node_status {
     bool ready;      /* workers may start */
     bool recovering; /* a recovery is under way */
     int broken;      /* -HF_...: the store is not trusted any more; 0 */
+    int found_dead;  /* nodes that had not signed off when this one came */
     int64_t owner_id;
     int64_t started_at;
     int64_t recovered;       /* jobs the recovery under way has resolved so far */
-    int64_t lease_until;     /* PostgreSQL; 0 */
+    int64_t lease_until;     /* PostgreSQL, by the database's clock; 0 */
+    int64_t lease_mono;      /* the same moment by our own clock_mono_us(); 0 */
     int64_t throttled_until; /* the gentle start; 0: not throttled */
     size_t run_count;
+    size_t capacity; /* as the engine knows it: 0, and nothing more will be started */
     struct engine_totals totals;
 };
 
@@ -76,7 +79,8 @@ must_check int node_open(const struct node_options *options, struct error *error
 must_check int node_start(struct node *node, struct error *error);
 
 /* Ends the threads, answers what is under way, hands over what still runs but
- * for what node_leave_run() named, and closes the store.  NULL is fine. */
+ * for what node_leave_runs() named, and closes the store.  Calls may still come
+ * from inside it; what they submit is -HF_CLOSED.  NULL is fine. */
 void node_close(struct node *node);
 
 /* Closes without a word to the store, as a crash would: for a second signal. */
@@ -90,10 +94,19 @@ must_check int node_submit(struct node *node, struct command *command);
 /* The same for the outcome of a run and its progress: never -HF_BUSY. */
 must_check int node_report(struct node *node, struct command *command);
 
-/* How many runs the executors take at once; above 0, workers start. */
-void node_set_capacity(struct node *node, size_t capacity);
-/* See engine_leave_run(). */
-void node_leave_run(struct node *node, int64_t job_id);
+/* How many runs the executors take at once; above 0, workers start.  Does not wait:
+ * it holds behind what was submitted before, and when turned() shows it.  After
+ * that with 0, no more runs are told. */
+must_check int node_set_capacity(struct node *node, size_t capacity);
+/* See engine_leave_run(); does not wait either, but comes before node_close(). */
+must_check int node_leave_runs(struct node *node, const int64_t *job_ids, size_t count);
+
+/* What this node executes from now on, see engine_set_kinds(); all of it is borrowed
+ * until `done` is called for the next, or the node is closed.  `done` is called in the
+ * loop's thread when the engine has it: what was set before is nobody's then. */
+must_check int node_set_kinds(struct node *node, const char *const *kinds, size_t count,
+                              const struct kind_policy *policies, size_t policy_count,
+                              void (*done)(void *arg, int result), void *arg);
 
 /* ---- questions ---- */
 
@@ -112,7 +125,7 @@ struct look {
     struct error error; /* the sentence, if there is one */
 };
 
-/* 0: done() will be called.  -HF_BUSY: too many questions are waiting. */
+/* 0: done() will be called.  -HF_BUSY: too many questions are waiting.  -HF_CLOSED. */
 must_check int node_look(struct node *node, enum reader reader, struct look *look);
 
 /* ---- the state of things ---- */

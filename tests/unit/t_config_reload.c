@@ -68,8 +68,8 @@ TEST(what_may_change_changes_and_says_so)
 
     check_told("", "log_level = debug\n", true,
                "log_level is now debug (%:1), before info.");
-    check_told("deny_networks = 10.0.0.0/8\n", "", true,
-               "deny_networks is now not set (default), before 10.0.0.0/8.");
+    check_told("max_body_bytes = 4096\n", "", true,
+               "max_body_bytes is now 2097152 (default), before 4096.");
     struct config *config = reload("", "log_level = debug\n", &told);
     check_int(config->server.log_level, LEVEL_DEBUG);
     config_free(config);

@@ -42,7 +42,8 @@ export function sql(store, text) {
     const [program, args] = store.startsWith('postgres')
         ? ['psql', ['-qAtc', `SET search_path = holdfast; ${text}`, store]]
         : ['sqlite3', ['-cmd', '.timeout 10000', store, text]]
-    return execFileSync(program, args, { encoding: 'utf8' }).trim()
+    const env = { ...process.env, PGOPTIONS: '-c search_path=holdfast' } // our schema
+    return execFileSync(program, args, { encoding: 'utf8', env }).trim()
 }
 
 // Runs the program to its end.

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Commands outlive the scheduler: what a kill -9 of the server leaves of them, and what
+// the next start makes of it.
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+import { sql, startServer } from './lib/server.mjs'
+import { check, equal, has, test, until } from './lib/test.mjs'
+
+// Runs until the file FOLDER/go-on.ID is there, with output before and after.
+const waiting = (t) =>
+    `[command wait]
+argv = /bin/sh -c 'echo before; id=$(cat); touch ${t.folder}/runs-$id; while [ ! -e ${t.folder}/go-$id ]; do sleep 0.05; done; echo after; echo "{\\"id\\":$id}"'
+max_retries = 1
+retry_delays_seconds = 0
+[queue default]
+slots = 300
+`
+const letGo = (t, i) => writeFileSync(join(t.folder, `go-${i}`), '')
+const runs = (t, i) => until(`command ${i} runs`, () => existsSync(join(t.folder, `runs-${i}`)))
+
+function supervisors(server) {
+    return readdirSync('/proc').filter((pid) => {
+        if (!/^\d+$/.test(pid)) return false
+        try {
+            const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
+            return words[1] === 'supervise' && words[2].startsWith(server.stateDir)
+        } catch {
+            return false
+        }
+    })
+}
+
+const records = (server) => {
+    const folder = join(server.stateDir, 'runs')
+    return existsSync(folder) ? readdirSync(folder) : []
+}
+
+test('a command that lives on is adopted and finishes under the new process', async (t) => {
+    const server = await startServer(t, { config: waiting(t) })
+    const id = await server.enqueue('wait', { payload: 1 })
+    await runs(t, 1)
+    const owner = () => sql(server.store, `SELECT owner_id FROM runs WHERE job_id = ${id}`)
+    const before = owner()
+    await server.kill()
+    await server.start()
+    await server.ready()
+    equal((await server.get(`/jobs/${id}`)).body.state, 'running')
+    check(owner() !== before, 'the run has a new owner')
+    letGo(t, 1)
+    const job = await server.outcome(id)
+    equal([job.state, job.result, job.attempt, job.retriedBy], ['completed', { id: 1 }, 1, null])
+    await until('its record is deleted', () => records(server).length === 0)
+    has(server.stderr, 'adopted=1')
+})
+
+test('a command that ended while no scheduler was there keeps its real outcome', async (t) => {
+    const server = await startServer(t, {
+        config: `${waiting(t)}
+[command fail]
+argv = /bin/sh -c 'touch ${t.folder}/runs-fail; while [ ! -e ${t.folder}/go-fail ]; do sleep 0.05; done; echo why >&2; exit 7'
+max_retries = 0
+`,
+    })
+    const good = await server.enqueue('wait', { payload: 1 })
+    const bad = await server.enqueue('fail')
+    await runs(t, 1)
+    await runs(t, 'fail')
+    await server.kill()
+    letGo(t, 1)
+    letGo(t, 'fail')
+    await until('both have ended', () => supervisors(server).length === 0)
+    await server.start()
+    const job = await server.outcome(good)
+    equal([job.state, job.result, job.retriedBy], ['completed', { id: 1 }, null])
+    const failed = await server.outcome(bad)
+    equal([failed.state, failed.error.type, failed.error.details.exitCode], ['failed', 'other', 7])
+    await until('the records are deleted', () => records(server).length === 0)
+})
+
+test('a command that was killed with its supervisor is failed as crashed and retried', async (t) => {
+    const server = await startServer(t, { config: waiting(t) })
+    const id = await server.enqueue('wait', { payload: 1 })
+    await runs(t, 1)
+    await server.kill()
+    for (const pid of supervisors(server)) process.kill(Number(pid), 'SIGKILL')
+    letGo(t, 1)
+    await server.start()
+    const job = await server.outcome(id)
+    equal([job.state, job.error.type, job.retryState], ['failed', 'crash', 'retried'])
+    has(job.error.message, 'Job interrupted by service restart (crash recovery): it had been running for ')
+    const retry = await server.outcome(job.retriedBy)
+    equal([retry.state, retry.attempt, retry.result], ['completed', 2, { id: 1 }])
+    await until('the records are deleted', () => records(server).length === 0)
+})
+
+test('two hundred commands at once are adopted, each ends once', async (t) => {
+    const server = await startServer(t, { config: waiting(t) })
+    const jobs = Array.from({ length: 200 }, (_, i) => ({ kind: 'wait', payload: i }))
+    const { ids } = (await server.post('/jobs/batch', { jobs })).body
+    for (let i = 0; i < 200; i++) await runs(t, i)
+    await server.kill()
+    for (let i = 0; i < 100; i++) letGo(t, i) // these end meanwhile
+    await until('half of them have ended', () => supervisors(server).length <= 100)
+    await server.start()
+    await server.ready()
+    for (let i = 100; i < 200; i++) letGo(t, i)
+    for (const [i, id] of ids.entries()) {
+        const job = await server.outcome(id)
+        equal([job.state, job.result, job.attempt, job.retriedBy], ['completed', { id: i }, 1, null])
+    }
+    has(server.stderr, 'adopted=200')
+    has(server.stderr, 'running_failed=0')
+    await until('the records are deleted', () => records(server).length === 0)
+})
+
+test('a deadline is kept while no scheduler is there', async (t) => {
+    const server = await startServer(t, { config: waiting(t) })
+    const id = await server.enqueue('wait', { payload: 1, maxExecutionTimeMs: 2000, maxRetries: 0 })
+    await runs(t, 1)
+    await server.kill()
+    await until('its supervisor has ended it', () => supervisors(server).length === 0)
+    await server.start()
+    const job = await server.outcome(id)
+    equal([job.state, job.error.type, job.retryReason], ['failed', 'timeout', 'exhausted'])
+})
+
+test('a cancel that was asked before the crash reaches the adopted command', async (t) => {
+    const server = await startServer(t, {
+        config: `[command stubborn]
+argv = /bin/sh -c 'trap "" TERM; touch ${t.folder}/runs-1; while :; do sleep 0.05; done'
+term_grace_ms = 3000
+`,
+    })
+    const id = await server.enqueue('stubborn')
+    await runs(t, 1)
+    await server.post(`/jobs/${id}/cancel`)
+    await server.kill()
+    await server.start()
+    const job = await server.outcome(id)
+    equal([job.state, job.error.type], ['cancelled', 'cancelled'])
+})
+
+test('the output of an adopted command is whole', async (t) => {
+    const server = await startServer(t, { config: waiting(t) })
+    const id = await server.enqueue('wait', { payload: 1 })
+    await runs(t, 1)
+    await server.kill()
+    await server.start()
+    letGo(t, 1)
+    await server.outcome(id)
+    const output = JSON.parse(sql(server.store, `SELECT output FROM outputs WHERE job_id = ${id}`))
+    equal([output.stdout.head, output.stdout.complete], ['before\nafter\n{"id":1}\n', true])
+})
+
+test('a command gets the limit of open files that the server was given', async (t) => {
+    const server = await startServer(t, { config: `[command files]\nargv = /bin/sh -c 'ulimit -S -n'\n` })
+    const limits = readFileSync('/proc/self/limits', 'utf8').match(/Max open files\s+(\d+)/)[1]
+    equal(String((await server.outcome(await server.enqueue('files'))).result), limits)
+})
