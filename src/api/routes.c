@@ -8,6 +8,7 @@ static const struct route *const families[] = {
     health_routes,
     job_routes,
     job_list_routes,
+    job_many_routes,
     job_story_routes,
     openapi_routes,
     project_routes,

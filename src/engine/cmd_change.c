@@ -195,7 +195,7 @@ static int retry_terminal(struct tx *tx, struct command *c, struct job *job)
          "\"retry\":\"%lld\",\"by\":\"operator\",\"before\":\"%s\"", (long long)id,
          before);
     c->retry.out_id = id;
-    c->retry.out_made = true;
+    c->retry.out_made = c->retry.out_changed = true;
     return tx->store->failed;
 }
 
@@ -208,9 +208,11 @@ int apply_retry(struct tx *tx, struct command *c)
     struct job *job = &row->job;
     assert(transition(job->state, ON_RETRY).next != 0);
     c->retry.out_id = job->id;
-    c->retry.out_made = false;
-    if (job->state == JOB_SCHEDULED)
+    c->retry.out_made = c->retry.out_changed = false;
+    if (job->state == JOB_SCHEDULED) {
+        c->retry.out_changed = true;
         return make_due(tx, job);
+    }
     if (job_state_live(job->state))
         return 0;
     return retry_terminal(tx, c, job);

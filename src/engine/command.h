@@ -146,6 +146,7 @@ struct command {
             int64_t job_id;
             int64_t out_id; /* the retry, or the live tail as it is */
             bool out_made;
+            bool out_changed; /* made, or made due */
         } retry;
         struct { /* settings; INT64_MIN or absent: unchanged, -1: default */
             struct slice name, reason, retry_delays;
