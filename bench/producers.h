@@ -51,7 +51,7 @@ static inline void tally_up(struct engine *engine, void *arg)
     struct tally *t = arg;
     struct db_counts counts;
     db_get_counts(engine->store->db, &counts);
-    *t = (struct tally){ engine->totals.completions, counts.commits,
+    *t = (struct tally){ engine->totals.work.completions, counts.commits,
                          bench_cpu(CLOCK_THREAD_CPUTIME_ID) };
 }
 

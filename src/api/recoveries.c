@@ -13,14 +13,10 @@ struct page {
 /* `report` is the JSON that was kept: its members stand beside our own. */
 static void put_members(struct json_writer *w, const struct recovery_row *row)
 {
-    static const char *const names[] = { [RECOVERY_START] = "start",
-                                         [RECOVERY_TAKEOVER] = "takeover",
-                                         [RECOVERY_SWEEP] = "sweep",
-                                         [RECOVERY_MANUAL] = "manual" };
-    bool known = row->type > 0 && row->type < (int)array_len(names);
+    const char *type = recovery_type_name(row->type);
 
     json_put_id(w, "id", row->id);
-    json_put_text(w, "type", known ? names[row->type] : "unknown");
+    json_put_text(w, "type", type ? type : "unknown");
     json_put_id(w, "ownerId", row->owner_id);
     json_put_time(w, "startedAt", row->started_at);
     json_put_time(w, "finishedAt", row->finished_at);

@@ -46,6 +46,7 @@ static void put_rate(struct json_writer *w, const char *key, uint64_t count,
 static void put_node(struct json_writer *w, const struct node_status *s, int64_t now)
 {
     const struct engine_totals *t = &s->totals;
+    const struct engine_work *work = &t->work;
     int64_t uptime = now > s->started_at ? now - s->started_at : 0;
 
     json_key(w, "node");
@@ -57,19 +58,19 @@ static void put_node(struct json_writer *w, const struct node_status *s, int64_t
     json_put_bool(w, "recovering", s->recovering);
     json_put_time(w, "throttledUntil", s->throttled_until > now ? s->throttled_until : 0);
     json_put_int(w, "running", (int64_t)s->run_count);
-    json_put_int(w, "started", (int64_t)t->claims);
-    json_put_int(w, "completed", (int64_t)t->completions);
-    json_put_int(w, "failed", (int64_t)t->failures);
-    json_put_int(w, "retried", (int64_t)t->retries);
-    json_put_int(w, "lateResults", (int64_t)t->late_results);
+    json_put_int(w, "started", (int64_t)work->claims);
+    json_put_int(w, "completed", (int64_t)work->completions);
+    json_put_int(w, "failed", (int64_t)work->failures);
+    json_put_int(w, "retried", (int64_t)work->retries);
+    json_put_int(w, "lateResults", (int64_t)work->late_results);
     json_put_int(w, "commits", (int64_t)t->piles);
     json_put_int(w, "commands", (int64_t)t->commands);
     json_put_int(w, "largestBatch", (int64_t)t->largest_pile);
     json_key(w, "perSecond"); /* since the start */
     json_begin_object(w);
-    put_rate(w, "started", t->claims, uptime);
-    put_rate(w, "completed", t->completions, uptime);
-    put_rate(w, "failed", t->failures, uptime);
+    put_rate(w, "started", work->claims, uptime);
+    put_rate(w, "completed", work->completions, uptime);
+    put_rate(w, "failed", work->failures, uptime);
     put_rate(w, "commits", t->piles, uptime);
     json_end_object(w);
     json_end_object(w);

@@ -158,7 +158,11 @@ static void begin_run(struct taking *t, const struct job *job)
                                            .deadline_at = deadline,
                                            .owner_id = t->owner_id };
     tell_ordinary(tx, job, "job.run.started");
-    tx->engine->totals.claims++;
+    struct engine_work *work = &tx->engine->totals.work;
+    work->claims++;
+    histogram_add_time(
+        &work->waited,
+        tx->now - (job->run_at > job->created_at ? job->run_at : job->created_at));
 }
 
 /* Takes what one statement gives.  Returns how many, or negative. */

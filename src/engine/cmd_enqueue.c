@@ -286,6 +286,7 @@ static int enqueue_one(struct tx *tx, struct command *command, const struct new_
         return r;
     store_job_insert(tx->store, &job);
     tell_ordinary(tx, &job, "job.enqueued");
+    tx->engine->totals.work.enqueued++;
     if (job.state == JOB_QUEUED)
         hint_queue(tx->engine, job.queue_id);
     else if (job.run_at < tx->engine->next_due)

@@ -59,7 +59,7 @@ static int refuse_late(struct tx *tx, struct command *c, const struct job_row *r
 {
     const struct job *job = &row->job;
     keep_late(tx, job, c, owner_id);
-    tx->engine->totals.late_results++;
+    tx->engine->totals.work.late_results++;
     if (row->run.job_id != 0 && job_state_busy(job->state))
         return error_set(
             &c->error, -HF_LATE, NULL,
@@ -100,7 +100,8 @@ static void accept_completion(struct tx *tx, const struct completion *done)
 {
     note_ended(tx->engine, done->job_id);
     hint_queue(tx->engine, done->queue_id);
-    tx->engine->totals.completions++;
+    tx->engine->totals.work.completions++;
+    histogram_add_time(&tx->engine->totals.work.ran[0], tx->now - done->started_at);
     tell_ordinary(tx, &(struct job){ .id = done->job_id, .queue_id = done->queue_id },
                   "job.run.completed");
 }

@@ -133,6 +133,7 @@ int engine_reborn(struct engine *engine)
             dispatch_ended(queue, run->lane == LANE_RECOVERED);
     }
     engine->run_count = 0;
+    engine->totals.rebirths++;
     engine->next_beat = 0; /* should this fail */
     int r = become(engine);
     return r < 0 || engine->producer ? r : kinds_register(engine);

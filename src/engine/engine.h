@@ -31,6 +31,7 @@
 #include "engine/dispatch.h"
 #include "engine/retry.h"
 #include "engine/settings.h"
+#include "engine/totals.h"
 #include "engine/transition.h"
 #include "store/store.h"
 
@@ -164,11 +165,8 @@ struct engine {
     size_t told_count, told_capacity;
 
     /* for people and metrics */
-    struct engine_totals {
-        uint64_t piles, commands, second_passes, claims, completions, failures, retries;
-        uint64_t reaped_owners, timeouts, stale, sweeps, swept, late_results, jumps;
-        uint64_t largest_pile;
-    } totals;
+    struct engine_totals totals;
+    struct engine_work work_kept; /* what the last commit made true */
 };
 
 must_check int engine_open(const struct engine_options *options, struct error *error,
@@ -331,6 +329,7 @@ void notes_drop(struct engine *engine);
 /* The same for one command behind a savepoint: all noted after the mark. */
 struct notes_mark {
     size_t notes, fresh, told;
+    struct engine_work work;
 };
 struct notes_mark notes_mark(const struct engine *engine);
 void notes_undo(struct engine *engine, struct notes_mark mark);

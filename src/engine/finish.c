@@ -37,7 +37,7 @@ int64_t make_retry(struct tx *tx, struct job *failed, const struct retry_decisio
         hint_queue(tx->engine, retry.queue_id);
     else if (retry.run_at < tx->engine->next_due)
         tx->engine->next_due = retry.run_at;
-    tx->engine->totals.retries++;
+    tx->engine->totals.work.retries++;
     return retry.id;
 }
 
@@ -78,6 +78,9 @@ static void end_run(struct tx *tx, struct job_row *row, int outcome,
     run->error = *error;
     run->outcome = outcome;
     run->finished_at = tx->now;
+    if (!missing)
+        histogram_add_time(&tx->engine->totals.work.ran[outcome - JOB_COMPLETED],
+                           tx->now - run->started_at);
     if (missing) {
         run->job_id = row->job.id;
         run->started_at = run->deadline_at = run->attention_at = tx->now;
@@ -127,11 +130,12 @@ void finish_job(struct tx *tx, struct job_row *row, struct ending *ending)
 
     note_ended(tx->engine, job->id);
     hint_queue(tx->engine, job->queue_id);
-    tx->engine->totals.failures++;
     if (to.next == JOB_CANCELLED) {
         end_cancelled(tx, row, ending);
         return;
     }
+    tx->engine->totals.work.failures++;
+    tx->engine->totals.work.failures_by[ending->error.type]++;
     end_run(tx, row, JOB_FAILED, &ending->error);
     job->state = JOB_FAILED;
     job->finished_at = row->run.finished_at; /* now, or when the run had ended */

@@ -164,6 +164,7 @@ static void forget(struct engine *engine)
 
 void notes_publish(struct engine *engine)
 {
+    engine->work_kept = engine->totals.work;
     for (size_t i = 0; i < engine->note_count; i++) {
         struct note note = engine->notes[i];
         struct local_run *run = local_run_find(engine, note.job_id);
@@ -196,7 +197,7 @@ void notes_publish(struct engine *engine)
 struct notes_mark notes_mark(const struct engine *engine)
 {
     return (struct notes_mark){ engine->note_count, engine->fresh_count,
-                                engine->told_count };
+                                engine->told_count, engine->totals.work };
 }
 
 void notes_undo(struct engine *engine, struct notes_mark mark)
@@ -224,10 +225,11 @@ void notes_undo(struct engine *engine, struct notes_mark mark)
     engine->note_count = mark.notes;
     engine->fresh_count = mark.fresh;
     engine->told_count = mark.told;
+    engine->totals.work = mark.work;
 }
 
 void notes_drop(struct engine *engine)
 {
-    notes_undo(engine, (struct notes_mark){ 0 });
+    notes_undo(engine, (struct notes_mark){ .work = engine->work_kept });
     forget(engine);
 }

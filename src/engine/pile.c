@@ -216,10 +216,14 @@ static int begin(struct engine *engine, struct tx *tx)
 
 static int commit(struct engine *engine, int r)
 {
-    if (r == 0)
+    if (r == 0) {
+        int64_t start = clock_mono_us(engine->clock);
         r = store_commit(engine->store);
-    else
+        histogram_add_time(&engine->totals.commit_time,
+                           clock_mono_us(engine->clock) - start);
+    } else {
         store_rollback(engine->store);
+    }
     if (r == 0)
         notes_publish(engine);
     else if (r != -HF_UNKNOWN)
@@ -400,6 +404,7 @@ void engine_apply(struct engine *engine, struct command *list)
             fail_all(engine, commands, count, r);
         engine->totals.piles++;
         engine->totals.commands += count;
+        histogram_add(&engine->totals.pile_size, histogram_sizes, (int64_t)count);
         if (count > engine->totals.largest_pile)
             engine->totals.largest_pile = count;
         answer(commands, count);

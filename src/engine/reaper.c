@@ -39,7 +39,7 @@ int mark_dead(struct tx *tx, const struct owner *owner, const char *why)
                                     .data = about(tx, owner, why) });
     log_event(tx->engine->log, LEVEL_WARN, "owner_died", log_int("owner", owner->id),
               log_slice("name", owner->name), log_text("why", why));
-    tx->engine->totals.reaped_owners++;
+    tx->engine->totals.work.reaped_owners++;
     tx->engine->takeover_after = 0; /* its id may be any */
     return 0;
 }
@@ -55,7 +55,7 @@ static void warn_stale(struct tx *tx, struct job_row *row)
     log_event(tx->engine->log, LEVEL_WARN, "job_stale", log_int("job", row->job.id),
               log_slice("kind", row->job.kind), log_text("running_for", duration),
               log_int("owner", row->run.owner_id));
-    tx->engine->totals.stale++;
+    tx->engine->totals.work.stale++;
 }
 
 static void time_out(struct tx *tx, struct job_row *row)
@@ -65,7 +65,7 @@ static void time_out(struct tx *tx, struct job_row *row)
         .error = { .type = ERROR_TIMEOUT,
                    .message = SLICE("The run passed its deadline (maxExecutionTimeMs).") }
     };
-    tx->engine->totals.timeouts++;
+    tx->engine->totals.work.timeouts++;
     finish_job(tx, row, &ending);
 }
 

@@ -35,6 +35,9 @@ enum recovery_type {
     RECOVERY_MANUAL
 };
 
+/* "start", ...; NULL for a number out of range. */
+const char *recovery_type_name(int type);
+
 enum verdict {
     VERDICT_LEFT = 0, /* its owner lives */
     VERDICT_ADOPTED,

@@ -69,12 +69,17 @@ static void add_tallies(struct buf *buf, const char *name,
     buf_byte(buf, '}');
 }
 
-static void build(struct buf *buf, const struct recovery *rec, int64_t now)
+const char *recovery_type_name(int type)
 {
-    static const char *const types[] = { [RECOVERY_START] = "start",
+    static const char *const names[] = { [RECOVERY_START] = "start",
                                          [RECOVERY_TAKEOVER] = "takeover",
                                          [RECOVERY_SWEEP] = "sweep",
                                          [RECOVERY_MANUAL] = "manual" };
+    return type > 0 && type < (int)array_len(names) ? names[type] : NULL;
+}
+
+static void build(struct buf *buf, const struct recovery *rec, int64_t now)
+{
     const struct recovery_counts *c = &rec->counts;
     buf_printf(
         buf,
@@ -82,9 +87,9 @@ static void build(struct buf *buf, const struct recovery *rec, int64_t now)
         "\"adopted\":%lld,\"outcomesTaken\":%lld,\"left\":%lld,\"retriesCreated\":%lld,"
         "\"pendingResolved\":%lld,\"reservationsExpired\":%lld,\"unresolved\":%lld,"
         "\"durationMs\":%lld",
-        types[rec->type], (long long)c->running_failed, (long long)c->cancelling_failed,
-        (long long)c->adopted, (long long)c->outcomes, (long long)c->left,
-        (long long)c->retries_created, (long long)c->pending_resolved,
+        recovery_type_name((int)rec->type), (long long)c->running_failed,
+        (long long)c->cancelling_failed, (long long)c->adopted, (long long)c->outcomes,
+        (long long)c->left, (long long)c->retries_created, (long long)c->pending_resolved,
         (long long)c->reservations_expired, (long long)c->unresolved,
         (long long)((now - rec->started_at) / US_PER_MS));
     add_tallies(buf, "queues", rec->queues, rec->queue_tallies);
@@ -145,6 +150,20 @@ static void log_summary(struct engine *engine, const struct recovery *rec)
               log_int("duration_ms", (engine_now(engine) - rec->started_at) / US_PER_MS));
 }
 
+static_assert((int)RECOVERY_MANUAL < TOTALS_RECOVERIES, "each type is counted");
+
+static void count(struct engine_totals *totals, const struct recovery *rec, int64_t now)
+{
+    const struct recovery_counts *c = &rec->counts;
+    uint64_t failed = (uint64_t)(c->running_failed + c->cancelling_failed);
+    if (rec->type == RECOVERY_SWEEP)
+        totals->swept += failed;
+    totals->recoveries[rec->type]++;
+    totals->recovered +=
+        failed + (uint64_t)(c->adopted + c->outcomes + c->pending_resolved);
+    histogram_add_time(&totals->recovery_time, now - rec->started_at);
+}
+
 int recovery_report_write(struct engine *engine, struct recovery *rec)
 {
     struct report_work work = { .rec = rec };
@@ -162,10 +181,7 @@ int recovery_report_write(struct engine *engine, struct recovery *rec)
             rec->id = 0;
         return (int)r;
     }
-    engine->totals.swept +=
-        rec->type == RECOVERY_SWEEP
-            ? (uint64_t)(rec->counts.running_failed + rec->counts.cancelling_failed)
-            : 0;
+    count(&engine->totals, rec, engine_now(engine));
     log_summary(engine, rec);
     return 0;
 }

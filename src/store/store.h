@@ -280,6 +280,9 @@ void store_run_insert(struct store *store, const struct run *run);
 /* A run that never was, for a job that was marked running without one. */
 void store_run_insert_failed(struct store *store, const struct run *run);
 void store_run_finish(struct store *store, const struct run *run);
+/* The deadline of the open run that is over it the longest, among the first ten thousand;
+ * 0: none is. */
+must_check int store_run_overdue(struct store *store, int64_t now, int64_t *ret);
 
 /* What its command printed, in the transaction that ends the run. */
 void store_output_insert(struct store *store, int64_t job_id, struct slice output);
@@ -294,7 +297,7 @@ struct completion {
     struct slice result;
     bool done;
     int old_state;
-    int64_t queue_id;
+    int64_t queue_id, started_at;
 };
 must_check int store_complete(struct store *store, struct completion *completions,
                               size_t count);

@@ -148,6 +148,13 @@ void store_run_finish(struct store *store, const struct run *run)
                    db_text(run->error.message), db_text(run->error.details) });
 }
 
+int store_run_overdue(struct store *store, int64_t now, int64_t *ret)
+{
+    enum { LOOKED_AT = 10000 };
+    return store_int(store, SQL_RUN_OVERDUE,
+                     (struct db_value[]){ db_int(now), db_int(LOOKED_AT) }, 0, ret);
+}
+
 /* ---- loading ---- */
 
 static int by_id(const void *a, const void *b)
@@ -377,6 +384,7 @@ static int find_completable(struct store *store, struct completion *list, size_t
         assert(c && !c->done);
         c->queue_id = db_get_int(&rows, 1);
         c->old_state = (int)db_get_int(&rows, 2);
+        c->started_at = db_get_int(&rows, 3);
         c->done = job_state_busy(c->old_state);
     }
     db_done(&rows);

@@ -92,7 +92,7 @@ static inline void story_owners(struct script *s)
     promise(s, (struct promise){ .what = "over its deadline, asked to stop",
                                  .id = ids[3],
                                  .states = IN(JOB_CANCELLED) });
-    require(s, s->w.engine->totals.stale > 0);
+    require(s, s->w.engine->totals.work.stale > 0);
     finish_job_of(s, "lazy", ids[1]); /* slow, but it lived */
 }
 

@@ -343,7 +343,7 @@ TEST(a_late_report_is_refused_changes_nothing_and_is_kept_with_its_content)
                    "\"errorType\":\"parse_error\",\"errorClass\":\"Late.Error\","
                    "\"message\":\"it broke\"");
     }
-    check_int(w.engine->totals.late_results, 6);
+    check_int(w.engine->totals.work.late_results, 6);
     world_end(&w);
 }
 

@@ -78,7 +78,7 @@ TEST(an_owner_whose_lease_ran_out_is_dead_and_its_runs_crash_within_one_poll)
         check_int(next.job.lane, LANE_RECOVERED);
         check_int(next.job.recovery_id, last_report(&w, RECOVERY_TAKEOVER).id);
     }
-    check_int(w.engine->totals.reaped_owners, 1);
+    check_int(w.engine->totals.work.reaped_owners, 1);
     check_settled(&w);
     world_close(&w);
 }

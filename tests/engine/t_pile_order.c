@@ -242,7 +242,7 @@ TEST(the_same_run_completed_twice_in_one_pile_is_completed_by_the_first)
     check_int(events_of(&w, id, "run.late_result", &late), 1);
     check_has(late, "second");
     check_int(count_of(&w, "default", COUNT_COMPLETED), 2);
-    check_int(w.engine->totals.completions, 2);
+    check_int(w.engine->totals.work.completions, 2);
     pile_free(&pile);
     world_end(&w);
 }

@@ -33,7 +33,7 @@ TEST(a_remote_run_past_its_deadline_fails_as_a_timeout_within_a_second)
     check_int(look(&w, retry_of(&w, id)).job.lane, LANE_NORMAL); /* nothing crashed */
     check_int(look(&w, retry_of(&w, id)).job.crash_count, 0);
     check_int(state_of(&w, other), JOB_RUNNING);
-    check_int(w.engine->totals.timeouts, 1);
+    check_int(w.engine->totals.work.timeouts, 1);
     check_err(complete(&w, "s1", id), -HF_LATE);
     check_int(state_of(&w, id), JOB_FAILED);
     check_int(events_of(&w, id, "run.late_result", NULL), 1);
@@ -180,7 +180,7 @@ TEST(a_run_older_than_its_queues_threshold_is_warned_about_once_and_goes_on)
     check_int(events_of(&w, id, "job.stale", NULL), 1);
     check_int(events_of(&w, calm, "job.stale", NULL), 0);
     check_int(heard_lines(&w, &heard, " warn job_stale ", NULL), 1);
-    check_int(w.engine->totals.stale, 1);
+    check_int(w.engine->totals.work.stale, 1);
     check_int(state_of(&w, id), JOB_RUNNING);
     check_ok(complete(&w, "s1", id));
     world_close(&w);

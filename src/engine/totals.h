@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * totals.h -- what the engine has done since its process started: for people and
+ * metrics.  Plain numbers, copied whole. */
+#pragma once
+
+#include "base/histogram.h"
+#include "store/model.h"
+
+/* How a run can end; its job's state, counted from 0. */
+enum { RUN_OUTCOMES = JOB_STATE_MAX - JOB_COMPLETED + 1, TOTALS_RECOVERIES = 5 };
+
+/* What was done to jobs.  Counted inside the transaction that does it, and taken back
+ * with it (notes.c). */
+struct engine_work {
+    uint64_t enqueued, claims, completions, failures, retries;
+    uint64_t reaped_owners, timeouts, stale, late_results;
+    uint64_t failures_by[ERROR_TYPE_MAX + 1]; /* by error type */
+    struct histogram waited;                  /* from being due to the start */
+    struct histogram ran[RUN_OUTCOMES];       /* from the start to the end */
+};
+
+struct engine_totals {
+    struct engine_work work;
+    uint64_t piles, commands, second_passes, largest_pile;
+    uint64_t sweeps, swept;
+    uint64_t jumps;    /* of the clock */
+    uint64_t rebirths; /* judged dead by another node, and a new owner since */
+    uint64_t recoveries[TOTALS_RECOVERIES]; /* by enum recovery_type */
+    uint64_t recovered;                     /* jobs that they resolved */
+    struct histogram pile_size, commit_time, recovery_time;
+};
