@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "api/call.h"
+#include "api/http_figures.h"
 
 /* ---- requests ---- */
 
@@ -80,10 +81,21 @@ static void on_request(void *user, struct http_request *request)
     call->route->handle(call);
 }
 
+/* A request for which there was no memory has no call. */
+static void on_done(void *user, const struct http_request *request,
+                    const struct http_outcome *outcome)
+{
+    struct api *api = user;
+    const struct call *call = request->user;
+    http_figures_count(api->http_figures, call ? call->route : NULL, outcome->status,
+                       outcome->took_us);
+}
+
 struct http_program api_program(struct api *api)
 {
-    return (
-        struct http_program){ .user = api, .on_head = on_head, .on_request = on_request };
+    return (struct http_program){
+        .user = api, .on_head = on_head, .on_request = on_request, .on_done = on_done
+    };
 }
 
 void api_listening(struct api *api, struct http_server *server)
@@ -141,7 +153,10 @@ int api_new(const struct api_options *options, struct error *error, struct api *
     api->waiters.loop = options->loop;
     int r = auth_new(options->admin_token, options->open, options->allowed_hosts, error,
                      &api->auth);
+    if (r == 0 && http_figures_new(&api->http_figures) < 0)
+        r = error_set(error, -HF_NOMEM, NULL, "There is no memory left.");
     if (r < 0) {
+        auth_free(api->auth);
         free(api);
         return r;
     }
@@ -154,5 +169,6 @@ void api_free(struct api *api)
     if (!api)
         return;
     auth_free(api->auth);
+    http_figures_free(api->http_figures);
     free(api);
 }

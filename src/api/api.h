@@ -38,7 +38,7 @@ struct api_options {
 
 must_check int api_new(const struct api_options *options, struct error *error,
                        struct api **ret);
-/* After the server that it was given to, and before the node. */
+/* After the server that it was given to, and after the node: calls end with them. */
 void api_free(struct api *api);
 
 /* What the API looks like (OpenAPI 3.1), as /openapi.json has it. */

@@ -13,5 +13,6 @@ struct api {
     struct http_server *server; /* NULL until it listens */
     bool stopping;
     struct auth *auth;
+    struct http_figures *http_figures;
     struct waiters waiters;
 };

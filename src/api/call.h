@@ -132,6 +132,7 @@ extern const struct route job_list_routes[];
 extern const struct route job_many_routes[];
 extern const struct route job_story_routes[];
 extern const struct route health_routes[];
+extern const struct route metrics_routes[];
 extern const struct route openapi_routes[];
 extern const struct route project_routes[];
 extern const struct route queue_routes[];

@@ -10,6 +10,7 @@ static const struct route *const families[] = {
     job_list_routes,
     job_many_routes,
     job_story_routes,
+    metrics_routes,
     openapi_routes,
     project_routes,
     queue_routes,

@@ -143,10 +143,14 @@ test('stats add up', async (t) => {
 })
 
 test('a recovery is reported with every job it dealt with', async (t) => {
-    const server = await startServer(t, { config: "[command hang]\nargv = /bin/sleep 1000\n", settings: { slots: 5 } })
+    const server = await startServer(t, {
+        config: "[command hang]\nargv = /bin/sh -c 'echo ::progress 1 begun; exec sleep 1000'\n",
+        settings: { slots: 5 },
+    })
     const ids = []
     for (let i = 0; i < 3; i++) ids.push(await server.enqueue('hang', { maxRetries: i ? 3 : 0 }))
-    await until('they run', async () => (await server.get('/stats')).body.counts.running === 3)
+    // A supervisor that has only been started would outlive killAll(), and be adopted.
+    for (const id of ids) await until('it has begun', async () => (await server.get(`/jobs/${id}`)).body.progress !== null)
     await server.killAll()
     await server.start()
     await server.ready()
