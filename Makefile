@@ -14,10 +14,10 @@ build: ## the program and the library, in build/
 	@scripts/setup build
 	@scripts/build
 
-run: ## run the embedded example (examples/embed.c)
+run: ## run the server, on holdfast.db in this folder (ARGS=... for it)
 	@scripts/setup build
 	@scripts/build
-	@build/examples/embed $(ARGS)
+	@exec build/holdfast serve $(ARGS)
 
 test: ## build and run every test, on SQLite and PostgreSQL (ONLY=name for some)
 	@scripts/setup test

@@ -3,38 +3,59 @@
  * cli.h -- what the files of the command line program share.
  *
  * A subcommand is a row of a table: its name, its arguments, its options and
- * the function that does it.  Help, parsing and checking come from the row, so
- * that none of them can be forgotten.  Subcommands work on the store itself, as
- * a producer or a reader beside whatever scheduler there is.
+ * the function that does it.  Help, parsing, checking and completions come from
+ * the row, so that none of them can be forgotten.
+ *
+ * WHERE a subcommand works is one rule, for all of them:
+ *
+ *   --db given      the store itself, also when no server runs
+ *   --url given     the server there
+ *   HOLDFAST_URL    the server there
+ *   HOLDFAST_DB     the store itself
+ *   otherwise       the server at http://127.0.0.1:7420
+ *
+ * Most ask through a door (door.h) and do not know which it is.  Those that need
+ * the store itself (check, recover, backup) take holdfast.db where none is named.
  *
  * Exit codes are those of status.h.  Results go to standard output: a table for
- * people, JSON with --json.  What went wrong is one sentence on standard error. */
+ * people, the API's JSON with --json.  What went wrong is one sentence on standard
+ * error. */
 #pragma once
 
+#include "base/arena.h"
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/json_write.h"
 #include "base/status.h"
+#include "cli/door.h"
 #include "daemon/config.h"
 
 enum {
-    CLI_OPTIONS = 20, /* of a command's own */
+    CLI_OPTIONS = 24, /* of a command's own */
     CLI_FLAGS = 64,   /* of the configuration, as often as they are given */
 };
 
-/* `argument` is NULL for a flag. */
+/* Most that an answer may hold. */
+#define CLI_ANSWER_BYTES ((size_t)512 << 20)
+
+/* `argument` is NULL for a flag; `letter` is 0, or 'f' for -f. */
 struct cli_option {
     const char *name, *argument, *help;
+    char letter;
 };
 
 struct cli {
     const struct subcommand *command;
-    const char *db;
+    const char *db, *url; /* as given by flags; NULL: not given */
     bool json;
     const char *values[CLI_OPTIONS]; /* of the command's options; "" for a flag */
     char **args;                     /* what is no option */
     int arg_count;
-    struct hf *hf; /* NULL for a command without a store */
-    struct hf_error error;
+    struct door *door;  /* NULL until something is asked */
+    struct hf *hf;      /* the store, if that is where it works */
+    const char *store;  /* its name */
+    struct arena arena; /* for texts of answers, as long as the command runs */
+    struct error error;
 
     /* Of a command that is `configured`: as given, in order. */
     const char *config_file;
@@ -47,19 +68,33 @@ struct subcommand {
     const char *arguments; /* for the help: "KIND [PAYLOAD]" */
     const char *summary;
     int least, most; /* how many arguments */
-    bool storeless;
-    bool configured; /* takes the flags of the server's configuration */
-    bool creates;    /* makes the store if it is not there */
-    enum hf_role role;
+    enum { NOWHERE, ANYWHERE, SERVER, STORE } place;
+    bool configured;                  /* takes the flags of the server's configuration */
+    bool creates;                     /* makes the store if it is not there */
+    enum hf_role role;                /* with which the store is opened */
     const struct cli_option *options; /* ends with a NULL name */
     int (*run)(struct cli *cli);      /* 0, or a negative code with cli->error */
 };
 
 /* The rows, by family; each ends with a NULL name. */
 extern const struct subcommand job_commands[];
+extern const struct subcommand many_commands[];
 extern const struct subcommand queue_commands[];
+extern const struct subcommand reserve_commands[];
+extern const struct subcommand event_commands[];
 extern const struct subcommand store_commands[];
 extern const struct subcommand server_commands[];
+extern const struct subcommand help_commands[];
+
+/* All of them, one after another; NULL behind the last. */
+const struct subcommand *subcommand_at(size_t i);
+const struct subcommand *subcommand_find(const char *name);
+/* All options of a command: its own, those of the configuration, the common ones. */
+enum { ALL_OPTIONS = 2 * CLI_OPTIONS + 8 };
+size_t subcommand_options(const struct subcommand *c, struct cli_option *out);
+/* Explains one, or all. */
+void explain_command(const struct subcommand *c);
+void explain_all(void);
 
 /* "It worked, and the answer is no": for exit code 1. */
 enum { CLI_NO = 1 };
@@ -69,18 +104,42 @@ enum { CLI_NO = 1 };
 /* The value of an option, NULL if it was not given. */
 const char *cli_option(const struct cli *cli, const char *name);
 
-/* Sets the sentence and returns -HF_INVALID. */
+/* Sets the sentence and returns the code, or -HF_INVALID. */
+int cli_fail(struct cli *cli, int code, const char *format, ...) printf_like(3, 4);
 int cli_refuse(struct cli *cli, const char *format, ...) printf_like(2, 3);
 
 /* Whole numbers; untouched if the option was not given. */
 must_check int cli_number(struct cli *cli, const char *name, int64_t least, int64_t most,
                           int64_t *ret);
-must_check int cli_time(struct cli *cli, const char *name, int64_t *ret_us);
-/* One of `words`, which ends with NULL; *ret is its place. */
-must_check int cli_word(struct cli *cli, const char *name, const char *const *words,
-                        int *ret);
-/* A job's id. */
-must_check int cli_id(struct cli *cli, const char *text, int64_t *ret);
+/* The id of a job, a reservation, ...: `what`. */
+must_check int cli_id(struct cli *cli, const char *what, const char *text, int64_t *ret);
+/* The name of a queue: part of a path. */
+must_check int cli_name(struct cli *cli, const char *what, const char *text);
+
+/* ---- asking ---- */
+
+/* Finds who answers, by the rule above.  Asking does it: so what is wrong with a
+ * command is said before anything is opened, made or sent. */
+must_check int cli_open(struct cli *cli);
+/* An ask with its path. */
+struct ask ask_for(const char *method, const char *path, ...) printf_like(2, 3);
+/* Asks; `answer` is the caller's, initialised here.  *ret is the JSON in it. */
+must_check int cli_ask(struct cli *cli, const struct ask *ask, struct buf *answer,
+                       struct slice *ret);
+/* Events, as they come: see door.h. */
+must_check int cli_follow(struct cli *cli, const struct ask *ask, door_event *event,
+                          void *arg);
+/* Asks, and prints the answer: as JSON with --json, or with `print`. */
+must_check int cli_ask_and_print(struct cli *cli, const struct ask *ask,
+                                 int (*print)(struct cli *cli, struct slice answer));
+
+/* A member of an object: text of strings, JSON of others; NULL if it is null or not
+ * there.  Lives as long as the command. */
+const char *member(struct cli *cli, struct slice object, const char *name);
+int64_t member_int(struct slice object, const char *name); /* 0: not there */
+bool member_is(struct slice object, const char *name, const char *text);
+/* The raw value, absent if it is null or not there. */
+struct slice member_raw(struct slice object, const char *name);
 
 /* ---- configuration ---- */
 
@@ -96,7 +155,8 @@ must_check int cli_config_load(struct cli *cli, struct config **ret);
 
 /* ---- output ---- */
 
-/* A table: cells are added row by row, then printed in columns. */
+/* A table: cells are added row by row, then printed in columns that fit the
+ * terminal.  A column called STATE is coloured. */
 struct table {
     struct buf cells; /* each ended by NUL */
     size_t columns, count;
@@ -104,16 +164,45 @@ struct table {
 void table_init(struct table *table, const char *const *titles); /* ends with NULL */
 void table_text(struct table *table, const char *text);          /* NULL: "-" */
 void table_int(struct table *table, int64_t n);
-void table_time(struct table *table, int64_t time_us); /* 0: "-" */
 /* Prints and releases. */
 must_check int table_print(struct table *table);
 
-/* "name: value" in one line, with what would harm a terminal taken out. */
+/* "name: value" in one line, with what would harm a terminal taken out; nothing if
+ * the value is NULL. */
 void print_field(const char *name, const char *value);
-void print_time(const char *name, int64_t time_us);
 
-/* Prints what a writer has put into `buf`, and releases it. */
-must_check int print_json(struct buf *buf);
+/* Prints JSON, and a line's end. */
+void print_json(struct slice json);
+/* What a writer has put into `buf`, which is released. */
+must_check int print_json_buf(struct buf *buf);
 
-/* A job as the HTTP API shows it. */
-void put_job(struct json_writer *w, const struct hf_job *job);
+/* How far long work is: a bar, on standard error, if that is a terminal.  `total` 0:
+ * not known.  progress_end() takes it away. */
+void progress_show(const char *what, int64_t done, int64_t total);
+void progress_end(void);
+
+/* ---- jobs ---- */
+
+/* Waits for the outcome of a job's chain, at most `wait_ms`, and gives the last job
+ * of it.  -HF_TIMEOUT with its sentence. */
+must_check int job_wait(struct cli *cli, int64_t id, int64_t wait_ms, struct buf *answer,
+                        struct slice *ret);
+int job_print(struct cli *cli, struct slice job);
+/* Many jobs out of a file of lines (enqueue --file). */
+int enqueue_file(struct cli *cli, const char *path);
+/* The options that say which jobs are meant, and the parameters for them. */
+#define FILTER_OPTIONS                                                                   \
+    { "state", "WORD", "scheduled, queued, running, failed, ...; several: a,b" },        \
+        { "final", NULL, "only those whose retries are over" },                          \
+        { "queue", "NAME", "only of this queue" },                                       \
+        { "kind", "NAME", "only of this kind" },                                         \
+        { "project", "NAME", "only of this project" },                                   \
+        { "unique-key", "TEXT", "only of this unique key" },                             \
+        { "metadata", "NAME=TEXT", "only with this metadata" },                          \
+        { "search", "TEXT", "in kind, unique key, payload and error" },                  \
+        { "created-after", "TIME", "only newer ones" },                                  \
+    {                                                                                    \
+        "created-before", "TIME", "only older ones"                                      \
+    }
+/* *ret_given: how many there are. */
+must_check int filter_params(struct cli *cli, struct ask *ask, size_t *ret_given);

@@ -1,123 +1,183 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jobs.c -- enqueue, list, show, cancel, retry. */
+ * jobs.c -- enqueue, list, show, explain. */
 #include <limits.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "base/limits.h"
 #include "cli.h"
 
-#define ANSWER_BYTES ((size_t)512 << 20)
+/* ---- a job, for people ---- */
 
-static int print_job_json(const struct hf_job *job)
+static void print_reference(const char *name, int64_t id)
 {
-    struct buf buf;
-    buf_init(&buf, ANSWER_BYTES);
-    struct json_writer w = json_writer(&buf);
-    put_job(&w, job);
-    json_finish(&w);
-    return print_json(&buf);
+    char text[40];
+    snprintf(text, sizeof(text), "job %lld", (long long)id);
+    print_field(name, id ? text : NULL);
 }
 
-static int print_job(const struct hf_job *job)
+int job_print(struct cli *cli, struct slice job)
 {
-    char number[48];
+    struct slice error = member_raw(job, "error"), progress = member_raw(job, "progress");
+    bool overdue = member_raw(job, "overdue").n == 4; /* true */
+    bool later = member_is(job, "state", "scheduled");
+    char attempt[80];
 
-    snprintf(number, sizeof(number), "%lld", (long long)job->id);
-    print_field("job", number);
-    print_field("state", hf_state_name(job->state));
-    print_field("overdue",
-                job->overdue ? "yes: past its deadline, and still running" : NULL);
-    print_field("kind", job->kind);
-    print_field("queue", job->queue);
-    print_field("project", job->project);
-    snprintf(number, sizeof(number), "%d (retries left: %d of %d)", job->attempt,
-             job->retries_left, job->max_retries);
-    print_field("attempt", number);
-    if (job->retry_of) {
-        snprintf(number, sizeof(number), "job %lld", (long long)job->retry_of);
-        print_field("retry of", number);
+    snprintf(attempt, sizeof(attempt), "%lld (retries left: %lld of %lld)",
+             (long long)member_int(job, "attempt"),
+             (long long)member_int(job, "retriesLeft"),
+             (long long)member_int(job, "maxRetries"));
+    print_field("job", member(cli, job, "id"));
+    print_field("state", member(cli, job, "state"));
+    print_field("overdue", overdue ? "yes: past its deadline, and still running" : NULL);
+    print_field("kind", member(cli, job, "kind"));
+    print_field("queue", member(cli, job, "queue"));
+    print_field("project", member(cli, job, "project"));
+    print_field("attempt", attempt);
+    print_reference("retry of", member_int(job, "retryOf"));
+    print_reference("retried by", member_int(job, "retriedBy"));
+    print_field("not retried", member(cli, job, "retryReason"));
+    print_field("created", member(cli, job, "createdAt"));
+    print_field("not before", later ? member(cli, job, "runAt") : NULL);
+    print_field("expires", member(cli, job, "expiresAt"));
+    print_field("started", member(cli, job, "startedAt"));
+    print_field("finished", member(cli, job, "finishedAt"));
+    print_field("owner", member(cli, job, "owner"));
+    print_field("unique key", member(cli, job, "uniqueKey"));
+    print_field("metadata", member(cli, job, "metadata"));
+    print_field("payload", member(cli, job, "payload"));
+    print_field("progress", progress.p ? member(cli, progress, "text") : NULL);
+    print_field("result", member(cli, job, "result"));
+    if (error.p) {
+        print_field("failure", member(cli, error, "type"));
+        print_field("class", member(cli, error, "class"));
+        print_field("message", member(cli, error, "message"));
+        print_field("details", member(cli, error, "details"));
     }
-    if (job->retried_by) {
-        snprintf(number, sizeof(number), "job %lld", (long long)job->retried_by);
-        print_field("retried by", number);
-    }
-    print_field("not retried", job->retry_reason);
-    print_time("created", job->created_at_us);
-    print_time("not before", job->state == HF_SCHEDULED ? job->run_at_us : 0);
-    print_time("expires", job->expires_at_us);
-    print_time("started", job->started_at_us);
-    print_time("finished", job->finished_at_us);
-    print_field("owner", job->owner);
-    print_field("unique key", job->unique_key);
-    print_field("metadata", job->metadata);
-    print_field("payload", job->payload);
-    print_field("progress", job->progress_text);
-    print_field("result", job->result);
-    print_field("failure", job->failure ? hf_failure_name(job->failure) : NULL);
-    print_field("class", job->failure_class);
-    print_field("message", job->failure_message);
-    print_field("details", job->failure_details);
     return 0;
+}
+
+static bool is_over(struct slice job)
+{
+    return member_is(job, "state", "completed") || member_is(job, "state", "failed") ||
+           member_is(job, "state", "cancelled");
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The API waits for one job; the outcome of the work is that of its last retry. */
+int job_wait(struct cli *cli, int64_t id, int64_t wait_ms, struct buf *answer,
+             struct slice *ret)
+{
+    int64_t end_ms = now_ms() + wait_ms;
+
+    for (;;) {
+        int64_t left = end_ms - now_ms();
+        char text[24];
+        left = left < 0 ? 0 : left > LIMIT_WAIT_MS ? LIMIT_WAIT_MS : left;
+        snprintf(text, sizeof(text), "%lld", (long long)left);
+        struct ask ask = ask_for("GET", "jobs/%lld", (long long)id);
+        ask_param(&ask, "waitMs", text);
+        ask.wait_ms = left;
+        int r = cli_ask(cli, &ask, answer, ret);
+        if (r < 0)
+            return r;
+        int64_t next = member_int(*ret, "retriedBy");
+        if (is_over(*ret) && next == 0)
+            return 0;
+        if (is_over(*ret))
+            id = next;
+        else if (now_ms() >= end_ms)
+            return cli_fail(cli, -HF_TIMEOUT, "Job %lld is not over after %lld ms.",
+                            (long long)id, (long long)wait_ms);
+        buf_release(answer);
+    }
 }
 
 /* ---- enqueue ---- */
 
 static const struct cli_option enqueue_options[] = {
-    { "queue", "NAME", "default: default" },
-    { "project", "NAME", "default: default" },
-    { "priority", "N", "9 is first, 1 is last; 5" },
-    { "run-at", "TIME", "not before this time" },
-    { "delay-ms", "N", "not before this many milliseconds from now" },
-    { "expires-at", "TIME", "cancel it if it was not started by then" },
-    { "unique-key", "TEXT", "one live job per key" },
-    { "on-conflict", "WORD", "return, reject or replace the live one" },
-    { "max-retries", "N", "0 to 100" },
-    { "retry-delays", "LIST", "seconds before each retry: 60,300,900" },
-    { "max-execution-time-ms", "N", "the deadline of its run" },
-    { "on-crash", "WORD", "retry or fail" },
-    { "metadata", "JSON", "an object of strings" },
-    { "idempotency-key", "TEXT", "asking again answers with the same job" },
-    { "wait-ms", "N", "wait for the outcome, and print it" },
+    { "queue", "NAME", "default: default", 0 },
+    { "project", "NAME", "default: default", 0 },
+    { "priority", "N", "9 is first, 1 is last; 5", 0 },
+    { "run-at", "TIME", "not before this time", 0 },
+    { "delay-ms", "N", "not before this many milliseconds from now", 0 },
+    { "expires-at", "TIME", "cancel it if it was not started by then", 0 },
+    { "unique-key", "TEXT", "one live job per key", 0 },
+    { "on-conflict", "WORD", "return, reject or replace the live one", 0 },
+    { "max-retries", "N", "0 to 100", 0 },
+    { "retry-delays", "LIST", "seconds before each retry: 60,300,900", 0 },
+    { "max-execution-time-ms", "N", "the deadline of its run", 0 },
+    { "on-crash", "WORD", "retry or fail", 0 },
+    { "metadata", "JSON", "an object of strings", 0 },
+    { "idempotency-key", "TEXT", "asking again answers with the same job", 0 },
+    { "wait-ms", "N", "wait for the outcome, and print it", 0 },
+    { "file", "FILE", "many jobs: one JSON object a line; - is standard input", 0 },
+    { "from-line", "N", "with --file: begin there, after an error", 0 },
     { 0 },
 };
 
-static int read_numbers(struct cli *cli, struct hf_new_job *job)
+/* What is a number for the API must look like one; it says what is acceptable. */
+static int put_number(struct cli *cli, struct json_writer *w, const char *option,
+                      const char *field)
 {
-    static const char *const conflicts[] = { "return", "reject", "replace", NULL };
-    static const char *const crashes[] = { "retry", "fail", NULL };
-    int64_t priority = 0, retries = -1;
-    int conflict = HF_CONFLICT_RETURN, crash = -1;
+    int64_t n = 0;
+    int r = cli_number(cli, option, INT64_MIN, INT64_MAX, &n);
+    if (r == 0 && cli_option(cli, option))
+        json_put_int(w, field, n);
+    return r;
+}
 
-    int r = cli_number(cli, "priority", LEAST_PRIORITY, LIMIT_PRIORITY, &priority);
-    if (r == 0)
-        r = cli_number(cli, "max-retries", 0, LIMIT_RETRIES, &retries);
-    if (r == 0)
-        r = cli_number(cli, "delay-ms", 0, LIMIT_DELAY_SECONDS * (int64_t)1000,
-                       &job->delay_ms);
-    if (r == 0)
-        r = cli_number(cli, "max-execution-time-ms", 1, LIMIT_DEADLINE_MS,
-                       &job->max_execution_ms);
-    if (r == 0)
-        r = cli_time(cli, "run-at", &job->run_at_us);
-    if (r == 0)
-        r = cli_time(cli, "expires-at", &job->expires_at_us);
-    if (r == 0)
-        r = cli_word(cli, "on-conflict", conflicts, &conflict);
-    if (r == 0)
-        r = cli_word(cli, "on-crash", crashes, &crash);
-    job->priority = (int)priority;
-    job->max_retries = retries == 0 ? HF_NO_RETRIES : retries > 0 ? (int)retries : 0;
-    job->on_conflict = (enum hf_on_conflict)conflict;
-    job->on_crash = (enum hf_on_crash)(crash + 1);
+static void put_text(struct cli *cli, struct json_writer *w, const char *option,
+                     const char *field)
+{
+    const char *text = cli_option(cli, option);
+    if (text)
+        json_put_text(w, field, text);
+}
+
+static int put_json(struct cli *cli, struct json_writer *w, const char *field,
+                    struct slice json)
+{
+    struct error error = { 0 };
+    if (json_check(json, LIMIT_JSON_DEPTH, &error) < 0)
+        return cli_refuse(cli, "%s is not valid JSON: %s", field, error.text);
+    json_put_raw(w, field, json_trim(json));
+    return 0;
+}
+
+/* "60,300,900" */
+static int put_delays(struct cli *cli, struct json_writer *w)
+{
+    const char *text = cli_option(cli, "retry-delays");
+    struct buf list;
+    struct slice json;
+
+    if (!text)
+        return 0;
+    buf_init(&list, LIMIT_TEXT_BYTES);
+    buf_printf(&list, "[%s]", text);
+    int r = buf_end(&list, &json);
+    if (r < 0 || json_check(json, 1, NULL) < 0)
+        r = cli_refuse(
+            cli, "--retry-delays is \"%s\"; it must be seconds, such as 60,300,900.",
+            text);
+    else
+        json_put_raw(w, "retryDelaysSeconds", json);
+    buf_release(&list);
     return r;
 }
 
 /* The payload from standard input; one byte more than allowed is enough to let
- * the library say so. */
+ * the API say so. */
 static int read_payload(struct cli *cli, struct buf *buf)
 {
-    buf_init(buf, LIMIT_PAYLOAD_BYTES + 1);
     for (;;) {
         size_t room = LIMIT_PAYLOAD_BYTES + 1 - buf->n;
         char *space = room ? buf_space(buf, room < 65536 ? room : 65536) : NULL;
@@ -133,214 +193,280 @@ static int read_payload(struct cli *cli, struct buf *buf)
     return r;
 }
 
-static int wait_and_print(struct cli *cli, int64_t id, int64_t wait_ms)
+static int put_payload(struct cli *cli, struct json_writer *w)
 {
-    struct hf_job *job = NULL;
-    int r = wait_ms >= 0 ? hf_wait(cli->hf, id, wait_ms, true, &cli->error, &job)
-                         : hf_get_job(cli->hf, id, &cli->error, &job);
+    cleanup(buf_release) struct buf given;
+    const char *text = cli->arg_count > 1 ? cli->args[1] : NULL;
+
+    buf_init(&given, LIMIT_PAYLOAD_BYTES + 1);
+    if (!text)
+        return 0;
+    if (strcmp(text, "-") != 0)
+        return put_json(cli, w, "payload", slice_of(text));
+    int r = read_payload(cli, &given);
+    return r < 0 ? r : put_json(cli, w, "payload", (struct slice){ given.p, given.n });
+}
+
+static int write_job(struct cli *cli, struct json_writer *w)
+{
+    const char *metadata = cli_option(cli, "metadata");
+
+    json_begin_object(w);
+    json_put_text(w, "kind", cli->args[0]);
+    put_text(cli, w, "queue", "queue");
+    put_text(cli, w, "project", "project");
+    put_text(cli, w, "run-at", "runAt");
+    put_text(cli, w, "expires-at", "expiresAt");
+    put_text(cli, w, "unique-key", "uniqueKey");
+    put_text(cli, w, "on-conflict", "onConflict");
+    put_text(cli, w, "on-crash", "onCrash");
+    int r = put_number(cli, w, "priority", "priority");
+    if (r == 0)
+        r = put_number(cli, w, "delay-ms", "delayMs");
+    if (r == 0)
+        r = put_number(cli, w, "max-retries", "maxRetries");
+    if (r == 0)
+        r = put_number(cli, w, "max-execution-time-ms", "maxExecutionTimeMs");
+    if (r == 0)
+        r = put_delays(cli, w);
+    if (r == 0 && metadata)
+        r = put_json(cli, w, "metadata", slice_of(metadata));
+    if (r == 0)
+        r = put_payload(cli, w);
+    json_end_object(w);
+    return r;
+}
+
+static int print_made(struct cli *cli, struct slice job, int64_t wait_ms)
+{
+    cleanup(buf_release) struct buf answer;
+    int r = 0;
+
+    buf_init(&answer, CLI_ANSWER_BYTES);
+    if (wait_ms >= 0)
+        r = job_wait(cli, member_int(job, "id"), wait_ms, &answer, &job);
     if (r < 0)
         return r;
-    r = cli->json ? print_job_json(job) : print_job(job);
-    hf_job_free(job);
-    return r;
+    if (cli->json)
+        print_json(job);
+    else if (wait_ms >= 0)
+        return job_print(cli, job);
+    else
+        printf("%s%s\n", member(cli, job, "id"),
+               member_raw(job, "deduplicated").n == 4 ? " (was there already)" : "");
+    return 0;
+}
+
+static int enqueue_one(struct cli *cli)
+{
+    cleanup(buf_release) struct buf body, answer;
+    struct ask ask = ask_for("POST", "jobs");
+    struct slice job = { 0 };
+    int64_t wait_ms = -1;
+
+    buf_init(&answer, CLI_ANSWER_BYTES);
+    buf_init(&body, (size_t)8 << 20);
+    struct json_writer w = json_writer(&body);
+    int r = write_job(cli, &w);
+    if (r == 0)
+        r = buf_end(&body, &ask.body);
+    if (r == 0)
+        r = cli_number(cli, "wait-ms", 0, INT_MAX, &wait_ms);
+    ask.idempotency_key = cli_option(cli, "idempotency-key");
+    if (r == 0)
+        r = cli_ask(cli, &ask, &answer, &job);
+    return r < 0 ? r : print_made(cli, job, wait_ms);
 }
 
 static int enqueue(struct cli *cli)
 {
-    cleanup(buf_release) struct buf payload = { 0 };
-    struct hf_new_job job = { .kind = cli->args[0],
-                              .queue = cli_option(cli, "queue"),
-                              .project = cli_option(cli, "project"),
-                              .unique_key = cli_option(cli, "unique-key"),
-                              .retry_delays = cli_option(cli, "retry-delays"),
-                              .metadata = cli_option(cli, "metadata") };
-    struct hf_enqueued made;
-    int64_t wait_ms = -1;
+    const char *file = cli_option(cli, "file");
 
-    int r = read_numbers(cli, &job);
-    if (r == 0)
-        r = cli_number(cli, "wait-ms", 0, INT_MAX, &wait_ms);
-    if (r == 0 && cli->arg_count > 1) {
-        job.payload = cli->args[1];
-        if (strcmp(job.payload, "-") == 0) {
-            r = read_payload(cli, &payload);
-            job.payload = payload.p;
-            job.payload_bytes = payload.n;
-        }
-    }
-    if (r == 0)
-        r = hf_enqueue_batch(cli->hf, &job, 1, cli_option(cli, "idempotency-key"),
-                             &cli->error, &made);
-    if (r != 0)
-        return r;
-    if (wait_ms >= 0 || cli->json)
-        return wait_and_print(cli, made.id, wait_ms);
-    printf("%lld%s\n", (long long)made.id,
-           made.deduplicated ? " (was there already)" : "");
-    return 0;
+    if (file && cli->arg_count > 0)
+        return cli_refuse(cli, "Each line of %s is a whole job; \"%s\" is too much.",
+                          file, cli->args[0]);
+    if (file)
+        return enqueue_file(cli, file);
+    if (cli->arg_count == 0)
+        return cli_refuse(cli,
+                          "enqueue needs more than that: holdfast enqueue [OPTION...] "
+                          "KIND [PAYLOAD|-], or --file FILE");
+    if (cli_option(cli, "from-line"))
+        return cli_refuse(cli, "--from-line is for --file FILE.");
+    return enqueue_one(cli);
 }
 
-/* ---- list and show ---- */
+/* ---- list ---- */
 
 static const struct cli_option list_options[] = {
-    { "state", "WORD", "scheduled, queued, running, cancelling, completed, failed, ..." },
-    { "queue", "NAME", "only of this queue" },
-    { "kind", "NAME", "only of this kind" },
-    { "limit", "N", "how many, up to 1000; 50" },
-    { "cursor", "ID", "go on where the last list ended" },
+    FILTER_OPTIONS,
+    { "limit", "N", "how many, up to 1000; 50", 0 },
+    { "cursor", "ID", "go on where the last list ended", 0 },
     { 0 },
 };
 
-static int print_list_json(const struct hf_jobs *jobs)
+int filter_params(struct cli *cli, struct ask *ask, size_t *ret_given)
 {
-    struct buf buf;
-    buf_init(&buf, ANSWER_BYTES);
-    struct json_writer w = json_writer(&buf);
-    json_begin_object(&w);
-    json_key(&w, "items");
-    json_begin_array(&w);
-    for (size_t i = 0; i < jobs->count; i++)
-        put_job(&w, jobs->items[i]);
-    json_end_array(&w);
-    json_put_id(&w, "nextCursor", jobs->next);
-    json_end_object(&w);
-    json_finish(&w);
-    return print_json(&buf);
+    static const struct {
+        const char *option, *name;
+    } pairs[] = { { "state", "state" },
+                  { "queue", "queue" },
+                  { "kind", "kind" },
+                  { "project", "project" },
+                  { "unique-key", "uniqueKey" },
+                  { "search", "q" },
+                  { "created-after", "createdAfter" },
+                  { "created-before", "createdBefore" } };
+    const char *metadata = cli_option(cli, "metadata");
+    size_t before = ask->param_count;
+
+    for (size_t i = 0; i < array_len(pairs); i++)
+        ask_param(ask, pairs[i].name, cli_option(cli, pairs[i].option));
+    ask_param(ask, "final", cli_option(cli, "final") ? "true" : NULL);
+    if (metadata) {
+        const char *sign = strchr(metadata, '=');
+        if (!sign || sign == metadata)
+            return cli_refuse(cli, "--metadata is \"%s\"; it must be NAME=TEXT.",
+                              metadata);
+        struct buf name;
+        buf_init(&name, LIMIT_TEXT_BYTES);
+        buf_printf(&name, "metadata.%.*s", (int)(sign - metadata), metadata);
+        struct slice copy = arena_dup(&cli->arena, (struct slice){ name.p, name.n });
+        buf_release(&name);
+        if (!copy.p)
+            return cli_refuse(cli, "--metadata has too long a name.");
+        ask_param(ask, copy.p, sign + 1);
+    }
+    *ret_given = ask->param_count - before;
+    return 0;
 }
 
-static int print_list(const struct hf_jobs *jobs)
+static int print_list(struct cli *cli, struct slice answer)
 {
     static const char *const titles[] = { "ID",       "STATE",   "QUEUE",
                                           "KIND",     "ATTEMPT", "CREATED",
                                           "FINISHED", "OUTCOME", NULL };
+    struct json_iter it = json_iter(member_raw(answer, "items"));
+    struct slice job;
     struct table table;
 
     table_init(&table, titles);
-    for (size_t i = 0; i < jobs->count; i++) {
-        const struct hf_job *job = jobs->items[i];
-        table_int(&table, job->id);
-        table_text(&table, job->overdue ? "overdue" : hf_state_name(job->state));
-        table_text(&table, job->queue);
-        table_text(&table, job->kind);
-        table_int(&table, job->attempt);
-        table_time(&table, job->created_at_us);
-        table_time(&table, job->finished_at_us);
-        table_text(&table, job->failure_message ? job->failure_message
-                           : job->result        ? job->result
-                                                : job->progress_text);
+    while (json_array_next(&it, &job)) {
+        struct slice error = member_raw(job, "error");
+        struct slice progress = member_raw(job, "progress");
+        bool overdue = member_raw(job, "overdue").n == 4; /* true */
+        table_text(&table, member(cli, job, "id"));
+        table_text(&table, overdue ? "overdue" : member(cli, job, "state"));
+        table_text(&table, member(cli, job, "queue"));
+        table_text(&table, member(cli, job, "kind"));
+        table_text(&table, member(cli, job, "attempt"));
+        table_text(&table, member(cli, job, "createdAt"));
+        table_text(&table, member(cli, job, "finishedAt"));
+        table_text(&table, error.p      ? member(cli, error, "message")
+                           : progress.p ? member(cli, progress, "text")
+                                        : member(cli, job, "result"));
     }
     int r = table_print(&table);
-    if (r == 0 && jobs->next)
-        printf("More with --cursor %lld\n", (long long)jobs->next);
+    if (r == 0 && member_raw(answer, "nextCursor").p)
+        printf("More with --cursor %s\n", member(cli, answer, "nextCursor"));
     return r;
 }
 
 static int list(struct cli *cli)
 {
-    static const char *const states[] = { "",        "scheduled",  "queued",
-                                          "running", "cancelling", "completed",
-                                          "failed",  "cancelled",  NULL };
-    struct hf_filter filter = { .queue = cli_option(cli, "queue"),
-                                .kind = cli_option(cli, "kind") };
-    struct hf_jobs *jobs = NULL;
-    int64_t limit = 0;
-
-    int r = cli_word(cli, "state", states, &filter.state);
-    if (r == 0)
-        r = cli_number(cli, "limit", 1, LIMIT_PAGE_ITEMS, &limit);
-    if (r == 0)
-        r = cli_number(cli, "cursor", 1, INT64_MAX, &filter.before);
-    filter.limit = (size_t)limit;
-    if (r == 0)
-        r = hf_list_jobs(cli->hf, &filter, &cli->error, &jobs);
-    if (r != 0)
-        return r;
-    r = cli->json ? print_list_json(jobs) : print_list(jobs);
-    hf_jobs_free(jobs);
-    return r;
+    struct ask ask = ask_for("GET", "jobs");
+    size_t given = 0;
+    int r = filter_params(cli, &ask, &given);
+    ask_param(&ask, "limit", cli_option(cli, "limit"));
+    ask_param(&ask, "cursor", cli_option(cli, "cursor"));
+    return r < 0 ? r : cli_ask_and_print(cli, &ask, print_list);
 }
 
+/* ---- show and explain ---- */
+
 static const struct cli_option show_options[] = {
-    { "wait-ms", "N", "wait for the outcome of its chain first" },
+    { "wait-ms", "N", "wait for the outcome of its chain first", 0 },
     { 0 },
 };
+
+static int print_events(struct cli *cli, struct slice answer)
+{
+    struct json_iter it = json_iter(member_raw(answer, "items"));
+    struct slice event;
+
+    for (size_t i = 0; json_array_next(&it, &event); i++) {
+        if (i == 0)
+            printf("\n");
+        print_field("event", member(cli, event, "at"));
+        print_field("", member(cli, event, "type"));
+        print_field("", member(cli, event, "data"));
+    }
+    return 0;
+}
 
 static int show(struct cli *cli)
 {
-    struct hf_events *events = NULL;
+    cleanup(buf_release) struct buf answer;
+    struct slice job = { 0 };
     int64_t id = 0, wait_ms = -1;
 
-    int r = cli_id(cli, cli->args[0], &id);
+    buf_init(&answer, CLI_ANSWER_BYTES);
+    int r = cli_id(cli, "job", cli->args[0], &id);
     if (r == 0)
         r = cli_number(cli, "wait-ms", 0, INT_MAX, &wait_ms);
-    if (r == 0)
-        r = wait_and_print(cli, id, wait_ms);
-    if (r < 0 || cli->json)
+    if (r < 0)
         return r;
-    r = hf_list_events(cli->hf, id, 0, LIMIT_PAGE_ITEMS, &cli->error, &events);
-    for (size_t i = 0; r == 0 && i < events->count; i++) {
-        if (i == 0)
-            printf("\n");
-        print_time("event", events->items[i]->at_us);
-        print_field("", events->items[i]->type);
-        print_field("", events->items[i]->data);
+    struct ask ask = ask_for("GET", "jobs/%lld", (long long)id);
+    r = wait_ms >= 0 ? job_wait(cli, id, wait_ms, &answer, &job)
+                     : cli_ask(cli, &ask, &answer, &job);
+    if (r < 0)
+        return r;
+    if (cli->json) {
+        print_json(job);
+        return 0;
     }
-    hf_events_free(events);
-    return r;
+    id = member_int(job, "id");
+    r = job_print(cli, job);
+    ask = ask_for("GET", "jobs/%lld/events", (long long)id);
+    return r < 0 ? r : cli_ask_and_print(cli, &ask, print_events);
 }
 
-/* ---- cancel and retry ---- */
-
-static const struct cli_option cancel_options[] = {
-    { "reason", "TEXT", "kept with the job" },
-    { 0 },
-};
-
-static int cancel(struct cli *cli)
+static int print_explanation(struct cli *cli, struct slice answer)
 {
-    int r = 0;
-    for (int i = 0; i < cli->arg_count && r == 0; i++) {
-        int64_t id = 0;
-        int state = 0;
-        r = cli_id(cli, cli->args[i], &id);
-        if (r == 0)
-            r = hf_cancel(cli->hf, id, cli_option(cli, "reason"), &cli->error, &state);
-        if (r == 0 && cli->json)
-            r = wait_and_print(cli, id, -1);
-        else if (r == 0)
-            printf("%lld is %s\n", (long long)id, hf_state_name(state));
+    struct json_iter it = json_iter(member_raw(answer, "reasons"));
+    struct slice reason;
+
+    print_field("job", member(cli, answer, "id"));
+    print_field("state", member(cli, answer, "state"));
+    print_field("", member(cli, answer, "summary"));
+    while (json_array_next(&it, &reason)) {
+        print_field("because", member(cli, reason, "text"));
+        print_field("  until", member(cli, reason, "until"));
     }
-    return r;
+    return 0;
 }
 
-static int retry(struct cli *cli)
+static int explain(struct cli *cli)
 {
-    int r = 0;
-    for (int i = 0; i < cli->arg_count && r == 0; i++) {
-        int64_t id = 0, retried = 0;
-        r = cli_id(cli, cli->args[i], &id);
-        if (r == 0)
-            r = hf_retry(cli->hf, id, &cli->error, &retried);
-        if (r == 0 && cli->json)
-            r = wait_and_print(cli, retried, -1);
-        else if (r == 0)
-            printf("%lld is tried as job %lld\n", (long long)id, (long long)retried);
-    }
-    return r;
+    int64_t id = 0;
+    int r = cli_id(cli, "job", cli->args[0], &id);
+    if (r < 0)
+        return r;
+    struct ask ask = ask_for("GET", "jobs/%lld/explain", (long long)id);
+    return cli_ask_and_print(cli, &ask, print_explanation);
 }
 
 /* clang-format off */
 const struct subcommand job_commands[] = {
-    { "enqueue", "KIND [PAYLOAD|-]", "make a job; its payload is JSON, - is standard input", 1, 2,
-      .creates = true, .role = HF_PRODUCER, .options = enqueue_options, .run = enqueue },
+    { "enqueue", "KIND [PAYLOAD|-]", "make a job; its payload is JSON, - is standard input", 0, 2,
+      .place = ANYWHERE, .creates = true, .role = HF_PRODUCER, .options = enqueue_options,
+      .run = enqueue },
     { "list", "", "list jobs, the newest first", 0, 0,
-      .role = HF_READER, .options = list_options, .run = list },
+      .place = ANYWHERE, .role = HF_READER, .options = list_options, .run = list },
     { "show", "ID", "show a job and its events", 1, 1,
-      .role = HF_READER, .options = show_options, .run = show },
-    { "cancel", "ID...", "cancel jobs that wait or run", 1, INT_MAX,
-      .role = HF_PRODUCER, .options = cancel_options, .run = cancel },
-    { "retry", "ID...", "try jobs again that are over", 1, INT_MAX,
-      .role = HF_PRODUCER, .run = retry },
+      .place = ANYWHERE, .role = HF_READER, .options = show_options, .run = show },
+    { "explain", "ID", "say why a job is in its state, and what has to happen", 1, 1,
+      .place = ANYWHERE, .role = HF_READER, .run = explain },
     { 0 },
 };
 /* clang-format on */

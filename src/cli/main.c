@@ -1,51 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * main.c -- finds the subcommand, reads its options, opens the store, runs it. */
+ * main.c -- finds the subcommand, reads its options, finds who answers, runs it. */
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 
+#include "base/knob.h"
 #include "cli.h"
 #include "exec/supervisor.h"
 
-static int help(struct cli *cli);
+static const struct subcommand *const families[] = { job_commands,    many_commands,
+                                                     queue_commands,  reserve_commands,
+                                                     event_commands,  store_commands,
+                                                     server_commands, help_commands };
 
-static int version(struct cli *cli)
+const struct subcommand *subcommand_at(size_t i)
 {
-    printf(cli->json ? "{\"version\":\"%s\"}\n" : "holdfast %s\n", hf_version());
-    return 0;
+    for (size_t f = 0; f < array_len(families); f++)
+        for (const struct subcommand *c = families[f]; c->name; c++)
+            if (i-- == 0)
+                return c;
+    return NULL;
 }
 
-static const struct subcommand own_commands[] = {
-    { "help", "[COMMAND]", "explain a command, or list them all", 0, 1, .storeless = true,
-      .run = help },
-    { "version", "", "print the version", 0, 0, .storeless = true, .run = version },
-    { 0 },
-};
+const struct subcommand *subcommand_find(const char *name)
+{
+    const struct subcommand *c = NULL;
+    for (size_t i = 0; (c = subcommand_at(i)) != NULL; i++)
+        if (strcmp(c->name, name) == 0)
+            return c;
+    return NULL;
+}
 
-static const struct subcommand *const families[] = { job_commands, queue_commands,
-                                                     store_commands, server_commands,
-                                                     own_commands };
+/* ---- options ---- */
 
 static const struct cli_option common_options[] = {
-    { "db", "FILE|postgres://...", "the store (HOLDFAST_DB, or holdfast.db)" },
-    { "json", NULL, "print JSON, for programs" },
-    { "help", NULL, "explain the command" },
+    { "db", "FILE|postgres://...", "the store itself, with or without a server", 0 },
+    { "url", "URL", "the server: http://HOST:PORT or unix:PATH", 0 },
+    { "json", NULL, "print JSON, for programs", 0 },
+    { "help", NULL, "explain the command", 0 },
 };
 
-/* ---- help ---- */
-
-static void list_option(const struct cli_option *option)
+static bool takes(const struct subcommand *c, const struct cli_option *option)
 {
-    char text[80];
-    snprintf(text, sizeof(text), "--%s%s%s", option->name, option->argument ? " " : "",
-             option->argument ? option->argument : "");
-    printf("  %-32s %s\n", text, option->help);
+    if (strcmp(option->name, "db") == 0)
+        return c->place == ANYWHERE || c->place == STORE || c->configured;
+    if (strcmp(option->name, "url") == 0)
+        return c->place == ANYWHERE || c->place == SERVER;
+    return true;
 }
 
-/* All options of a command: its own, those of the configuration, the common ones. */
-enum { ALL_OPTIONS = 2 * CLI_OPTIONS + array_len(common_options) };
-static size_t list_options(const struct subcommand *c, struct cli_option *out)
+size_t subcommand_options(const struct subcommand *c, struct cli_option *out)
 {
     size_t n = 0;
     for (const struct cli_option *o = c->options; o && o->name; o++) {
@@ -55,82 +59,10 @@ static size_t list_options(const struct subcommand *c, struct cli_option *out)
     if (c->configured)
         n += cli_config_options(out + n);
     for (size_t i = 0; i < array_len(common_options); i++)
-        out[n++] = common_options[i];
+        if (takes(c, &common_options[i]))
+            out[n++] = common_options[i];
+    assert(n <= ALL_OPTIONS);
     return n;
-}
-
-static void list_common(void)
-{
-    for (size_t i = 0; i < array_len(common_options); i++)
-        list_option(&common_options[i]);
-}
-
-static void explain_all(void)
-{
-    printf("Usage: holdfast COMMAND [OPTION...] [ARGUMENT...]\n\nCommands:\n");
-    for (size_t f = 0; f < array_len(families); f++)
-        for (const struct subcommand *c = families[f]; c->name; c++)
-            printf("  %-12s %s\n", c->name, c->summary);
-    printf("\nOptions of every command:\n");
-    list_common();
-    printf(
-        "\nExit codes: 0 done; 1 the answer is no; 2 not acceptable; 3 no such thing;\n"
-        "4 not in this state; 5 waited in vain; 6 not now, try again; 7 no store to\n"
-        "work with; 8 done or not done, nobody knows; 9 a defect, or the machine;\n"
-        "10 not allowed.\n");
-}
-
-static int explain(const struct subcommand *c)
-{
-    printf("Usage: holdfast %s [OPTION...]%s%s\n\n  %s\n\nOptions:\n", c->name,
-           c->arguments[0] ? " " : "", c->arguments, c->summary);
-    struct cli_option options[ALL_OPTIONS];
-    size_t count = list_options(c, options);
-    for (size_t i = 0; i < count; i++)
-        list_option(&options[i]);
-    return 0;
-}
-
-static const struct subcommand *find(const char *name)
-{
-    for (size_t f = 0; f < array_len(families); f++)
-        for (const struct subcommand *c = families[f]; c->name; c++)
-            if (strcmp(c->name, name) == 0)
-                return c;
-    return NULL;
-}
-
-static int help(struct cli *cli)
-{
-    if (cli->arg_count == 0) {
-        explain_all();
-        return 0;
-    }
-    const struct subcommand *c = find(cli->args[0]);
-    return c ? explain(c)
-             : cli_refuse(cli, "There is no command %s; \"holdfast help\" lists them.",
-                          cli->args[0]);
-}
-
-/* ---- options ---- */
-
-int cli_refuse(struct cli *cli, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    cli->error = (struct hf_error){ .code = -HF_INVALID };
-    vsnprintf(cli->error.text, sizeof(cli->error.text), format, args);
-    va_end(args);
-    return -HF_INVALID;
-}
-
-const char *cli_option(const struct cli *cli, const char *name)
-{
-    for (int i = 0; cli->command->options[i].name; i++)
-        if (strcmp(cli->command->options[i].name, name) == 0)
-            return cli->values[i];
-    assert(false && "the command has no such option");
-    return NULL;
 }
 
 /* One option as it was given.  1 if it asks for help. */
@@ -141,16 +73,20 @@ static int take_option(struct cli *cli, const struct cli_option *option, size_t 
 
     while (cli->command->options && cli->command->options[own].name)
         own++;
-    if (strcmp(option->name, "db") == 0)
-        cli->db = value;
-    if (index < own)
+    if (index < own) {
         cli->values[index] = value ? value : "";
-    else if (strcmp(option->name, "json") == 0)
+        return 0;
+    }
+    if (strcmp(option->name, "json") == 0)
         cli->json = true;
     else if (strcmp(option->name, "help") == 0)
         return 1;
     else if (cli->command->configured)
         return cli_config_take(cli, option, value ? value : "true");
+    else if (strcmp(option->name, "db") == 0)
+        cli->db = value;
+    else
+        cli->url = value;
     return 0;
 }
 
@@ -165,7 +101,25 @@ static int count_arguments(struct cli *cli)
         return cli_refuse(
             cli, "\"%s\" is one argument too many: holdfast %s [OPTION...]%s%s",
             cli->args[c->most], c->name, c->arguments[0] ? " " : "", c->arguments);
+    if (cli->db && cli->url)
+        return cli_refuse(cli, "--db names a store and --url a server; give one.");
     return 0;
+}
+
+/* What getopt wants: long options, and the letters of those that have one. */
+static void describe(const struct cli_option *list, size_t count, struct option *options,
+                     char *letters)
+{
+    *letters++ = ':';
+    for (size_t i = 0; i < count; i++) {
+        options[i] =
+            (struct option){ .name = list[i].name, .has_arg = list[i].argument != NULL };
+        if (list[i].letter)
+            *letters++ = list[i].letter;
+        if (list[i].letter && list[i].argument)
+            *letters++ = ':';
+    }
+    *letters = '\0';
 }
 
 /* 0; 1 if help was asked for. */
@@ -173,20 +127,22 @@ static int read_options(struct cli *cli, int argc, char **argv)
 {
     struct cli_option list[ALL_OPTIONS];
     struct option options[ALL_OPTIONS + 1] = { 0 };
-    size_t count = list_options(cli->command, list);
+    char letters[2 * ALL_OPTIONS + 2];
+    size_t count = subcommand_options(cli->command, list);
     int index = 0, c;
 
-    for (size_t i = 0; i < count; i++)
-        options[i] =
-            (struct option){ .name = list[i].name, .has_arg = list[i].argument != NULL };
+    describe(list, count, options, letters);
     opterr = 0;
-    while ((c = getopt_long(argc, argv, ":", options, &index)) != -1) {
+    while ((c = getopt_long(argc, argv, letters, options, &index)) != -1) {
         if (c == ':')
             return cli_refuse(cli, "%s needs a value.", argv[optind - 1]);
-        if (c != 0)
+        if (c == '?')
             return cli_refuse(
                 cli, "%s is no option of \"holdfast %s\"; see \"holdfast help %s\".",
                 argv[optind - 1], cli->command->name, cli->command->name);
+        for (size_t i = 0; c != 0 && i < count; i++)
+            if (list[i].letter == c)
+                index = (int)i;
         int r = take_option(cli, &list[index], (size_t)index, optarg);
         if (r != 0)
             return r;
@@ -196,7 +152,26 @@ static int read_options(struct cli *cli, int argc, char **argv)
     return count_arguments(cli);
 }
 
-/* ---- running ---- */
+/* ---- who answers ---- */
+
+/* A variable that is set to something. */
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && value[0] ? value : NULL;
+}
+
+static int open_hf(struct cli *cli, enum hf_role role)
+{
+    struct hf_options options;
+    struct hf_error why;
+
+    hf_options_init(&options);
+    options.db = cli->store;
+    options.role = role;
+    int r = hf_open(&options, &why, &cli->hf);
+    return r < 0 ? cli_fail(cli, r, "%s", why.text) : 0;
+}
 
 /* Goes on where the library's sentence about a missing store ends. */
 static int suggest_store(struct cli *cli)
@@ -207,7 +182,7 @@ static int suggest_store(struct cli *cli)
         n--;
     snprintf(cli->error.text + n, sizeof(cli->error.text) - n, "%s",
              "; name the store with --db or HOLDFAST_DB, or make one with "
-             "\"holdfast enqueue\".");
+             "\"holdfast serve\".");
     return -HF_NOT_FOUND;
 }
 
@@ -216,29 +191,48 @@ static int suggest_store(struct cli *cli)
 static int open_store(struct cli *cli)
 {
     const struct subcommand *c = cli->command;
-    struct hf_options options;
 
-    hf_options_init(&options);
-    options.db = cli->db;
-    options.role = c->creates ? c->role : HF_READER;
-    int r = hf_open(&options, &cli->error, &cli->hf);
+    int r = open_hf(cli, c->creates ? c->role : HF_READER);
     if (r == -HF_NOT_FOUND && !c->creates)
         return suggest_store(cli);
-    if (r < 0 || options.role == c->role)
+    if (r < 0 || c->creates || c->role == HF_READER)
         return r;
     hf_close(cli->hf);
-    options.role = c->role;
-    return hf_open(&options, &cli->error, &cli->hf);
+    cli->hf = NULL;
+    return open_hf(cli, c->role);
+}
+
+/* The one rule of where a subcommand works: see cli.h. */
+int cli_open(struct cli *cli)
+{
+    const char *db = cli->db, *url = cli->url;
+
+    if (cli->door || cli->hf)
+        return 0;
+    if (!db && !url)
+        url = variable("HOLDFAST_URL");
+    if (cli->command->place == STORE) {
+        cli->store = db ? db : variable("HOLDFAST_DB");
+        if (!cli->store)
+            cli->store = "holdfast.db";
+        return open_store(cli);
+    }
+    if (!db && !url && cli->command->place == ANYWHERE)
+        db = variable("HOLDFAST_DB");
+    if (!db)
+        return door_to_server(url ? url : "http://127.0.0.1:7420",
+                              variable("HOLDFAST_TOKEN"), &cli->error, &cli->door);
+    cli->store = db;
+    int r = open_store(cli);
+    return r < 0 ? r : door_to_store(cli->hf, &cli->error, &cli->door);
 }
 
 static int run(struct cli *cli)
 {
-    if (cli->command->storeless)
-        return cli->command->run(cli);
-    int r = open_store(cli);
-    if (r < 0)
-        return r;
-    r = cli->command->run(cli);
+    int r = cli->command->place == STORE ? cli_open(cli) : 0;
+    if (r == 0)
+        r = cli->command->run(cli);
+    door_close(cli->door);
     hf_close(cli->hf);
     return r;
 }
@@ -250,10 +244,22 @@ static int complain(const struct cli *cli, int code)
     return status_of(code)->exit_code;
 }
 
+static int unknown_command(struct cli *cli, const char *name)
+{
+    struct slip slip = { .wrong = slice_of(name) };
+    const struct subcommand *c = NULL;
+
+    for (size_t i = 0; (c = subcommand_at(i)) != NULL; i++)
+        slip_try(&slip, c->name);
+    if (slip.best)
+        return cli_refuse(cli, "There is no command %s; did you mean %s?", name,
+                          slip.best);
+    return cli_refuse(cli, "There is no command %s; \"holdfast help\" lists them.", name);
+}
+
 int main(int argc, char **argv)
 {
-    const char *db = getenv("HOLDFAST_DB");
-    struct cli cli = { .db = db && db[0] ? db : "holdfast.db" };
+    struct cli cli = { 0 };
 
     /* Not for people: the process a command runs under. */
     if (argc == 3 && strcmp(argv[1], "supervise") == 0)
@@ -267,19 +273,19 @@ int main(int argc, char **argv)
         name = "help";
     if (strcmp(name, "--version") == 0)
         name = "version";
-    cli.command = find(name);
+    cli.command = subcommand_find(name);
     if (!cli.command)
-        return complain(&cli,
-                        cli_refuse(&cli,
-                                   "There is no command %s; \"holdfast help\" lists "
-                                   "them.",
-                                   name));
+        return complain(&cli, unknown_command(&cli, name));
     int r = read_options(&cli, argc - 1, argv + 1);
-    if (r == 1)
-        return explain(cli.command);
+    if (r == 1) {
+        explain_command(cli.command);
+        return 0;
+    }
+    arena_init(&cli.arena, 64 << 10, CLI_ANSWER_BYTES);
     if (r == 0)
         r = run(&cli);
-    if (r == 0 && fflush(stdout) != 0) {
+    arena_release(&cli.arena);
+    if (r >= 0 && fflush(stdout) != 0) {
         perror("holdfast: cannot write the answer");
         return status_of(-HF_SYSTEM)->exit_code;
     }

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * output.c -- tables for people, JSON for programs.
+ * output.c -- tables and lines for people, JSON for programs.
  *
  * Texts of jobs are anyone's: a control character in one could move the cursor
- * or colour the screen of whoever lists them, so none reaches a terminal. */
+ * or colour the screen of whoever lists them, so none reaches a terminal.  The only
+ * escapes written are our own colours, and those only to a terminal whose owner did
+ * not ask for none (NO_COLOR). */
 #include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "cli.h"
@@ -12,15 +16,64 @@
 #define TABLE_BYTES ((size_t)64 << 20)
 
 /* Cells longer than this are cut, so that a line stays a line. */
-enum { CELL_BYTES = 60, COLUMNS_MAX = 16 };
+enum { CELL_BYTES = 60, COLUMNS_MAX = 16, COLUMN_LEAST = 8, BAR_WIDTH = 30 };
 
-static void add_tame(struct buf *buf, const char *text, size_t bytes)
+/* Bytes that are no text, and the control characters of both kinds: those below
+ * space, and U+0080 to U+009F, which some terminals obey as well. */
+static void add_tame(struct buf *buf, struct slice text)
 {
-    for (size_t i = 0; i < bytes; i++) {
-        unsigned char c = (unsigned char)text[i];
-        buf_byte(buf, c < 0x20 || c == 0x7f ? '?' : (char)c);
+    for (size_t i = 0; i < text.n;) {
+        const unsigned char *p = (const unsigned char *)text.p + i;
+        size_t step = utf8_step(text.p + i, text.n - i);
+        bool wild = step == 0 || *p < 0x20 || *p == 0x7f ||
+                    (step == 2 && p[0] == 0xc2 && p[1] < 0xa0);
+        if (wild)
+            buf_byte(buf, '?');
+        else
+            buf_add(buf, (struct slice){ text.p + i, step });
+        i += step ? step : 1;
     }
 }
+
+/* ---- the terminal ---- */
+
+static bool coloured(void)
+{
+    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    return !(no && no[0]) && !(term && strcmp(term, "dumb") == 0) &&
+           isatty(STDOUT_FILENO);
+}
+
+/* 0: no matter. */
+static int terminal_width(void)
+{
+    const char *columns = getenv("COLUMNS");
+    struct winsize size;
+
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
+        size.ws_col > 0)
+        return size.ws_col;
+    int width = columns ? atoi(columns) : 0;
+    return width > 0 ? width : 0;
+}
+
+static const char *colour_of(const char *state)
+{
+    static const struct {
+        const char *word, *colour;
+    } colours[] = {
+        { "completed", "\033[32m" }, { "failed", "\033[31m" },
+        { "running", "\033[36m" },   { "cancelling", "\033[33m" },
+        { "cancelled", "\033[2m" },  { "overdue", "\033[1;31m" },
+        { "dead", "\033[31m" },
+    };
+    for (size_t i = 0; i < array_len(colours); i++)
+        if (strcmp(colours[i].word, state) == 0)
+            return colours[i].colour;
+    return NULL;
+}
+
+/* ---- tables ---- */
 
 void table_init(struct table *table, const char *const *titles)
 {
@@ -36,7 +89,9 @@ void table_text(struct table *table, const char *text)
     struct slice cell = slice_of(text && text[0] ? text : "-");
     bool cut = cell.n > CELL_BYTES;
 
-    add_tame(&table->cells, cell.p, cut ? utf8_fit(cell, CELL_BYTES - 3) : cell.n);
+    if (cut)
+        cell.n = utf8_fit(cell, CELL_BYTES - 3);
+    add_tame(&table->cells, cell);
     if (cut)
         buf_text(&table->cells, "...");
     buf_byte(&table->cells, '\0');
@@ -50,12 +105,6 @@ void table_int(struct table *table, int64_t n)
     table_text(table, text);
 }
 
-void table_time(struct table *table, int64_t time_us)
-{
-    char text[TIME_TEXT_BYTES];
-    table_text(table, time_us ? time_text(time_us, text) : NULL);
-}
-
 /* Characters, not bytes. */
 static int width_of(const char *cell)
 {
@@ -63,6 +112,68 @@ static int width_of(const char *cell)
     for (; *cell; cell++)
         width += ((unsigned char)*cell & 0xc0) != 0x80;
     return width;
+}
+
+/* Takes from the widest until all fit, or nothing more can be taken. */
+static void fit_columns(int *widths, size_t columns, int room)
+{
+    int total = 0;
+    for (size_t i = 0; i < columns; i++)
+        total += widths[i] + (i + 1 < columns ? 2 : 0);
+    while (room > 0 && total > room) {
+        size_t widest = 0;
+        for (size_t i = 1; i < columns; i++)
+            if (widths[i] >= widths[widest])
+                widest = i;
+        if (widths[widest] <= COLUMN_LEAST)
+            return;
+        widths[widest]--;
+        total--;
+    }
+}
+
+/* The bytes of the first `count` characters. */
+static size_t bytes_of(const char *cell, int count)
+{
+    size_t n = 0;
+    for (; cell[n] && count > 0; count--)
+        do
+            n++;
+        while (((unsigned char)cell[n] & 0xc0) == 0x80);
+    return n;
+}
+
+/* A cell in its column; one that is cut ends with a dot. */
+static void print_cell(const char *cell, int width, bool last, const char *colour)
+{
+    int has = width_of(cell);
+    bool cut = has > width;
+
+    printf("%s%.*s%s%s", colour ? colour : "",
+           (int)bytes_of(cell, cut ? width - 1 : width), cell, cut ? "." : "",
+           colour ? "\033[0m" : "");
+    if (!last)
+        printf("%*s", width - (cut ? width : has) + 2, "");
+}
+
+static void print_rows(const struct table *table, const char *cell, const int *widths)
+{
+    bool colours = coloured();
+    size_t state = COLUMNS_MAX;
+
+    for (size_t i = 0; i < table->count; i++, cell += strlen(cell) + 1) {
+        size_t column = i % table->columns;
+        bool last = column + 1 == table->columns;
+        if (i < table->columns && strcmp(cell, "STATE") == 0)
+            state = column;
+        const char *colour = !colours             ? NULL
+                             : i < table->columns ? "\033[1m"
+                             : column == state    ? colour_of(cell)
+                                                  : NULL;
+        print_cell(cell, widths[column], last, colour);
+        if (last)
+            printf("\n");
+    }
 }
 
 int table_print(struct table *table)
@@ -78,15 +189,15 @@ int table_print(struct table *table)
         if (width > widths[i % table->columns])
             widths[i % table->columns] = width;
     }
-    cell = all.p;
-    for (size_t i = 0; r == 0 && i < table->count; i++, cell += strlen(cell) + 1) {
-        bool last = (i + 1) % table->columns == 0;
-        int pad = last ? 0 : widths[i % table->columns] - width_of(cell) + 2;
-        printf("%s%*s%s", cell, pad, "", last ? "\n" : "");
+    if (r == 0) {
+        fit_columns(widths, table->columns, terminal_width());
+        print_rows(table, all.p, widths);
     }
     buf_release(&table->cells);
     return r;
 }
+
+/* ---- lines ---- */
 
 void print_field(const char *name, const char *value)
 {
@@ -96,97 +207,49 @@ void print_field(const char *name, const char *value)
     if (!value)
         return;
     buf_init(&buf, TABLE_BYTES);
-    add_tame(&buf, value, strlen(value));
+    add_tame(&buf, slice_of(value));
     if (buf_end(&buf, &text) == 0)
         printf("%-18s %s\n", name, text.p);
     buf_release(&buf);
 }
 
-void print_time(const char *name, int64_t time_us)
+void print_json(struct slice json)
 {
-    char text[TIME_TEXT_BYTES];
-    if (time_us)
-        print_field(name, time_text(time_us, text));
+    fwrite(json.p, 1, json.n, stdout);
+    putchar('\n');
 }
 
-int print_json(struct buf *buf)
+int print_json_buf(struct buf *buf)
 {
     struct slice text;
     int r = buf_end(buf, &text);
-    if (r == 0) {
-        fwrite(text.p, 1, text.n, stdout);
-        putchar('\n');
-    }
+    if (r == 0)
+        print_json(text);
     buf_release(buf);
     return r;
 }
 
-/* ---- jobs ---- */
+/* ---- progress ---- */
 
-static void put_raw(struct json_writer *w, const char *key, const char *json)
+void progress_show(const char *what, int64_t done, int64_t total)
 {
-    json_put_raw(w, key, slice_of(json));
-}
+    char bar[BAR_WIDTH + 1];
 
-static void put_error(struct json_writer *w, const struct hf_job *job)
-{
-    if (job->failure == HF_FAILURE_NONE) {
-        json_put_null(w, "error");
+    if (!isatty(STDERR_FILENO))
         return;
-    }
-    json_key(w, "error");
-    json_begin_object(w);
-    json_put_text(w, "type", hf_failure_name(job->failure));
-    json_put_text(w, "class", job->failure_class);
-    json_put_text(w, "message", job->failure_message);
-    put_raw(w, "details", job->failure_details);
-    json_end_object(w);
+    int filled = total > 0 ? (int)(done * BAR_WIDTH / total) : 0;
+    for (int i = 0; i < BAR_WIDTH; i++)
+        bar[i] = i < filled ? '#' : '.';
+    bar[BAR_WIDTH] = '\0';
+    if (total > 0)
+        fprintf(stderr, "\r%s [%s] %lld of %lld\033[K", what, bar, (long long)done,
+                (long long)total);
+    else
+        fprintf(stderr, "\r%s %lld\033[K", what, (long long)done);
 }
 
-static void put_progress(struct json_writer *w, const struct hf_job *job)
+void progress_end(void)
 {
-    if (job->started_at_us == 0) {
-        json_put_null(w, "progress");
-        return;
-    }
-    json_key(w, "progress");
-    json_begin_object(w);
-    json_put_int(w, "percent", job->progress_percent);
-    json_put_text(w, "text", job->progress_text);
-    json_end_object(w);
-}
-
-void put_job(struct json_writer *w, const struct hf_job *job)
-{
-    json_begin_object(w);
-    json_put_id(w, "id", job->id);
-    json_put_text(w, "project", job->project);
-    json_put_text(w, "queue", job->queue);
-    json_put_text(w, "kind", job->kind);
-    json_put_text(w, "state", hf_state_name(job->state));
-    put_raw(w, "payload", job->payload);
-    put_raw(w, "metadata", job->metadata);
-    json_put_int(w, "priority", job->priority);
-    json_put_time(w, "runAt", job->run_at_us);
-    json_put_time(w, "expiresAt", job->expires_at_us);
-    json_put_text(w, "uniqueKey", job->unique_key);
-    json_put_int(w, "attempt", job->attempt);
-    json_put_int(w, "maxRetries", job->max_retries);
-    json_put_int(w, "retriesLeft", job->retries_left);
-    json_put_id(w, "retryOf", job->retry_of);
-    json_put_id(w, "retriedBy", job->retried_by);
-    json_put_text(w, "retryState", hf_retry_state_name(job->retry_state));
-    json_put_text(w, "retryReason", job->retry_reason);
-    json_put_time(w, "nextRetryAt", job->next_retry_at_us);
-    json_put_time(w, "lastRetryAt", job->last_retry_at_us);
-    json_put_int(w, "maxExecutionTimeMs", job->max_execution_ms);
-    json_put_time(w, "createdAt", job->created_at_us);
-    json_put_time(w, "startedAt", job->started_at_us);
-    json_put_time(w, "finishedAt", job->finished_at_us);
-    json_put_bool(w, "overdue", job->overdue);
-    put_error(w, job);
-    put_raw(w, "result", job->result);
-    put_progress(w, job);
-    json_put_text(w, "owner", job->owner);
-    json_end_object(w);
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K");
 }

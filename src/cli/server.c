@@ -33,7 +33,7 @@ size_t cli_config_options(struct cli_option *out)
     for (size_t i = 0; i < config_settings(); i++) {
         const struct knob *knob = config_setting(i);
         if (!(knob->is & KNOB_NAMED) || strcmp(knob->name, "db") == 0)
-            continue; /* every command has --db */
+            continue; /* among the common ones */
         assert(n < CLI_OPTIONS);
         out[n] =
             (struct cli_option){ .name = flag_of(knob, names[n]),
@@ -213,7 +213,7 @@ static int config(struct cli *cli)
     if (cli->json) {
         buf_init(&buf, OUTPUT_BYTES);
         config_write_json(loaded, &buf);
-        r = print_json(&buf);
+        r = print_json_buf(&buf);
     } else {
         r = print_config(loaded);
     }
@@ -243,9 +243,9 @@ static int serve(struct cli *cli)
 /* clang-format off */
 const struct subcommand server_commands[] = {
     { "serve", "", "run the server: API, workers, recovery", 0, 0,
-      .storeless = true, .configured = true, .run = serve },
+      .configured = true, .run = serve },
     { "config", "", "show every setting of the server with where it comes from", 0, 0,
-      .storeless = true, .configured = true, .options = config_options, .run = config },
+      .configured = true, .options = config_options, .run = config },
     { 0 },
 };
 /* clang-format on */

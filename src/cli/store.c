@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * store.c -- recover, recoveries, check: the store as a whole. */
+ * store.c -- recover, recoveries, check, backup: the store as a whole. */
 #include <stdio.h>
 
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "cli.h"
+#include "db/db.h"
 
 /* ---- recover ---- */
 
 static const struct cli_option recover_options[] = {
-    { "dry-run", NULL, "print what a restart would do, and change nothing" },
+    { "dry-run", NULL, "print what a restart would do, and change nothing", 0 },
     { 0 },
 };
 
@@ -61,11 +62,17 @@ static int dry_run(struct cli *cli)
         json_begin_array(&listing.w);
     else
         table_init(&listing.table, titles);
-    int r = hf_recover_dry_run(cli->hf, list_item, &listing, &cli->error, &count);
+    struct hf_error why = { 0 };
+    int r = hf_recover_dry_run(cli->hf, list_item, &listing, &why, &count);
+    if (r < 0)
+        r = cli_fail(cli, r, "%s", why.text);
     if (cli->json) {
         json_end_array(&listing.w);
         json_finish(&listing.w);
-        return r < 0 ? r : print_json(&buf);
+        if (r == 0)
+            return print_json_buf(&buf);
+        buf_release(&buf);
+        return r;
     }
     if (r == 0)
         r = table_print(&listing.table);
@@ -76,117 +83,122 @@ static int dry_run(struct cli *cli)
 }
 
 /* What it did, line by line: a report is a flat object. */
-static void print_report(const struct cli *cli, const struct hf_recovery *recovery)
+static void print_report(struct cli *cli, struct slice report)
 {
-    struct slice key, value, report = slice_of(recovery->report);
-    char name[64], text[400];
-
-    if (cli->json || !report.p) {
-        printf("%s\n", report.p ? report.p : "null");
-        return;
-    }
     struct json_iter it = json_iter(report);
-    while (json_object_next(&it, &key, &value)) {
-        snprintf(name, sizeof(name), "%.*s", (int)key.n - 2, key.p + 1); /* no quotes */
-        snprintf(text, sizeof(text), "%.*s", (int)value.n, value.p);
-        print_field(name, text);
-    }
+    struct slice key, value, name;
+
+    while (json_object_next(&it, &key, &value))
+        if (json_decode(key, &cli->arena, &name) == 0)
+            print_field(name.p, member(cli, report, name.p));
 }
 
 /* Opened as a scheduler, which recovers by itself: wait until it has. */
-static int recover_now(struct cli *cli)
+static int recover_now(struct cli *cli, struct hf *hf)
 {
     struct hf_recoveries *list = NULL;
+    struct hf_error why = { 0 };
 
-    int r = hf_wait_ready(cli->hf, -1);
+    int r = hf_wait_ready(hf, -1);
     if (r == 0)
-        r = hf_list_recoveries(cli->hf, 1, &cli->error, &list);
-    if (r != 0)
-        return r;
-    if (list->count > 0)
-        print_report(cli, list->items[0]);
+        r = hf_list_recoveries(hf, 1, &why, &list);
+    if (r < 0)
+        return cli_fail(cli, r, "%s", why.text);
+    struct slice report = slice_of(list->count ? list->items[0]->report : NULL);
+    if (cli->json)
+        print_json(report.p ? report : SLICE("null"));
+    else if (report.p)
+        print_report(cli, report);
     hf_recoveries_free(list);
     return 0;
 }
 
 static int recover(struct cli *cli)
 {
+    struct hf_options options;
+    struct hf_error why;
+    struct hf *hf = NULL;
+
     if (cli_option(cli, "dry-run"))
         return dry_run(cli);
-    struct hf_options options;
-    struct hf *reader = cli->hf;
-
     hf_options_init(&options);
-    options.db = cli->db;
-    int r = hf_open(&options, &cli->error, &cli->hf);
-    if (r == 0) {
-        r = recover_now(cli);
-        hf_close(cli->hf);
-    }
-    cli->hf = reader;
+    options.db = cli->store;
+    int r = hf_open(&options, &why, &hf);
+    if (r < 0)
+        return cli_fail(cli, r, "%s", why.text);
+    r = recover_now(cli, hf);
+    hf_close(hf);
     return r;
 }
 
 /* ---- recoveries ---- */
 
 static const struct cli_option recoveries_options[] = {
-    { "limit", "N", "how many, up to 1000; 20" },
+    { "limit", "N", "how many, up to 1000; 20", 0 },
     { 0 },
 };
 
-static int print_recoveries_json(const struct hf_recoveries *list)
+static int print_recoveries(struct cli *cli, struct slice answer)
 {
-    struct buf buf;
-    buf_init(&buf, (size_t)256 << 20);
-    struct json_writer w = json_writer(&buf);
-    json_begin_object(&w);
-    json_key(&w, "items");
-    json_begin_array(&w);
-    for (size_t i = 0; i < list->count; i++) {
-        json_begin_object(&w);
-        json_put_id(&w, "id", list->items[i]->id);
-        json_put_text(&w, "type", list->items[i]->type);
-        json_put_time(&w, "startedAt", list->items[i]->started_at_us);
-        json_put_time(&w, "finishedAt", list->items[i]->finished_at_us);
-        json_put_raw(&w, "report", slice_of(list->items[i]->report));
-        json_end_object(&w);
+    static const char *const titles[] = { "ID", "TYPE", "STARTED", "FINISHED", NULL };
+    struct json_iter it = json_iter(member_raw(answer, "items"));
+    struct slice recovery;
+    struct table table;
+
+    table_init(&table, titles);
+    while (json_array_next(&it, &recovery)) {
+        table_text(&table, member(cli, recovery, "id"));
+        table_text(&table, member(cli, recovery, "type"));
+        table_text(&table, member(cli, recovery, "startedAt"));
+        table_text(&table, member(cli, recovery, "finishedAt"));
     }
-    json_end_array(&w);
-    json_end_object(&w);
-    json_finish(&w);
-    return print_json(&buf);
+    int r = table_print(&table);
+    it = json_iter(member_raw(answer, "items"));
+    while (r == 0 && json_array_next(&it, &recovery)) {
+        struct slice report = member_raw(recovery, "report");
+        printf("\n");
+        print_field("recovery", member(cli, recovery, "id"));
+        if (report.p)
+            print_report(cli, report);
+    }
+    return r;
 }
 
 static int recoveries(struct cli *cli)
 {
-    struct hf_recoveries *list = NULL;
-    int64_t limit = 20;
+    struct ask ask = ask_for("GET", "recoveries");
+    const char *limit = cli_option(cli, "limit");
+    ask_param(&ask, "limit", limit ? limit : "20");
+    return cli_ask_and_print(cli, &ask, print_recoveries);
+}
 
-    int r = cli_number(cli, "limit", 1, LIMIT_PAGE_ITEMS, &limit);
-    if (r == 0)
-        r = hf_list_recoveries(cli->hf, (size_t)limit, &cli->error, &list);
-    if (r != 0)
-        return r;
-    if (cli->json) {
-        r = print_recoveries_json(list);
-    } else {
-        static const char *const titles[] = { "ID", "TYPE", "STARTED", "FINISHED", NULL };
-        struct table table;
-        table_init(&table, titles);
-        for (size_t i = 0; i < list->count; i++) {
-            table_int(&table, list->items[i]->id);
-            table_text(&table, list->items[i]->type);
-            table_time(&table, list->items[i]->started_at_us);
-            table_time(&table, list->items[i]->finished_at_us);
-        }
-        r = table_print(&table);
-        for (size_t i = 0; r == 0 && i < list->count; i++) {
-            printf("\nrecovery           %lld\n", (long long)list->items[i]->id);
-            print_report(cli, list->items[i]);
-        }
+/* ---- workers ---- */
+
+static int print_workers(struct cli *cli, struct slice answer)
+{
+    static const char *const titles[] = { "ID",   "NAME", "TYPE", "STATE",
+                                          "HOST", "RUNS", "SEEN", NULL };
+    struct json_iter it = json_iter(member_raw(answer, "items"));
+    struct slice worker;
+    struct table table;
+
+    table_init(&table, titles);
+    while (json_array_next(&it, &worker)) {
+        table_text(&table, member(cli, worker, "id"));
+        table_text(&table, member(cli, worker, "name"));
+        table_text(&table, member(cli, worker, "type"));
+        table_text(&table, member(cli, worker, "state"));
+        table_text(&table, member(cli, worker, "host"));
+        table_text(&table, member(cli, worker, "runs"));
+        table_text(&table, member(cli, worker, "lastSeenAt"));
     }
-    hf_recoveries_free(list);
-    return r;
+    return table_print(&table);
+}
+
+static int workers(struct cli *cli)
+{
+    struct ask ask = ask_for("GET", "workers");
+    return cli_ask_and_print(cli, &ask, print_workers);
 }
 
 /* ---- check ---- */
@@ -240,7 +252,10 @@ static int check(struct cli *cli)
     json_begin_object(w);
     json_key(w, "violations");
     json_begin_array(w);
-    int r = hf_check(cli->hf, list_finding, &listing, &cli->error, &report);
+    struct hf_error why = { 0 };
+    int r = hf_check(cli->hf, list_finding, &listing, &why, &report);
+    if (r < 0)
+        cli_fail(cli, r, "%s", why.text);
     json_end_array(w);
     json_put_int(w, "jobs", report.jobs);
     json_put_int(w, "awaitingRecovery", report.awaiting);
@@ -248,21 +263,48 @@ static int check(struct cli *cli)
     json_end_object(w);
     json_finish(w);
     if (r == 0 && cli->json)
-        r = print_json(&buf);
+        r = print_json_buf(&buf);
     else if (r == 0)
         print_verdict(&report);
     buf_release(&buf);
     return r < 0 ? r : report.violations > 0 ? CLI_NO : 0;
 }
 
+/* ---- backup ---- */
+
+static void on_copied(void *arg, int64_t done, int64_t total)
+{
+    (void)arg;
+    progress_show("copying", done, total);
+}
+
+/* The reader that is open proves that it is a store, of this version. */
+static int backup(struct cli *cli)
+{
+    int64_t bytes = 0;
+    int r = db_backup(cli->store, cli->args[0], on_copied, NULL, &cli->error, &bytes);
+    progress_end();
+    if (r < 0)
+        return r;
+    if (cli->json)
+        printf("{\"bytes\":%lld}\n", (long long)bytes);
+    else
+        printf("%lld bytes copied; the copy is a store of its own.\n", (long long)bytes);
+    return 0;
+}
+
 /* clang-format off */
 const struct subcommand store_commands[] = {
-    { "check", "", "verify the invariants; exit code 1 if one is broken", 0, 0,
-      .role = HF_READER, .run = check },
-    { "recover", "", "resolve what a crash left, without a scheduler", 0, 0,
-      .role = HF_READER, .options = recover_options, .run = recover },
+    { "workers", "", "list who executes jobs: nodes and remote workers", 0, 0,
+      .place = SERVER, .run = workers },
     { "recoveries", "", "show what recoveries did", 0, 0,
-      .role = HF_READER, .options = recoveries_options, .run = recoveries },
+      .place = ANYWHERE, .role = HF_READER, .options = recoveries_options, .run = recoveries },
+    { "recover", "", "resolve what a crash left, without a scheduler", 0, 0,
+      .place = STORE, .role = HF_READER, .options = recover_options, .run = recover },
+    { "check", "", "verify the invariants; exit code 1 if one is broken", 0, 0,
+      .place = STORE, .role = HF_READER, .run = check },
+    { "backup", "FILE", "copy the store while it is in use (SQLite)", 1, 1,
+      .place = STORE, .role = HF_READER, .run = backup },
     { 0 },
 };
 /* clang-format on */

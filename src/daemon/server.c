@@ -306,13 +306,19 @@ static void greet(const struct server *server)
 {
     const struct server_settings *s = &server->config->server;
     const char *address = http_server_address(server->http, 0);
-    bool unix_socket = strncmp(address, "unix:", 5) == 0;
-    printf("Holdfast %s is listening on %s%s, store %s. Try: holdfast enqueue hello\n",
-           hf_version(),
-           unix_socket   ? ""
-           : server->tls ? "https://"
-                         : "http://",
-           address, on_postgres(server->config) ? "PostgreSQL" : s->db);
+    const char *scheme = strncmp(address, "unix:", 5) == 0 ? ""
+                         : server->tls                     ? "https://"
+                                                           : "http://";
+    char url[LIMIT_PATH_BYTES + 40];
+
+    /* Where the program looks by itself needs no telling. */
+    snprintf(url, sizeof(url), " --url %s%s", scheme, address);
+    if (strcmp(url, " --url http://127.0.0.1:7420") == 0)
+        url[0] = '\0';
+    printf("Holdfast %s is listening on %s%s, store %s. Try: %s enqueue hello%s\n",
+           hf_version(), scheme, address,
+           on_postgres(server->config) ? "PostgreSQL" : s->db, program_invocation_name,
+           url);
     fflush(stdout);
 }
 

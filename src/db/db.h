@@ -218,3 +218,11 @@ struct db_counts {
     uint64_t statements, round_trips, commits;
 };
 void db_get_counts(const struct db *db, struct db_counts *ret);
+
+/* Copies the SQLite database at `url`, which may be in use, into a new file `to`: one
+ * snapshot, whole and on disk when it has its name.  `told` (may be NULL) is called
+ * with the pages so far.  -HF_CONFLICT if `to` is there; -HF_INVALID for PostgreSQL,
+ * which has its own means.  The sentence is in `error`. */
+must_check int db_backup(const char *url, const char *to,
+                         void (*told)(void *arg, int64_t done, int64_t total), void *arg,
+                         struct error *error, int64_t *ret_bytes);
