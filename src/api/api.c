@@ -7,6 +7,7 @@
 
 #include "api/call.h"
 #include "api/http_figures.h"
+#include "api/streams.h"
 
 /* ---- requests ---- */
 
@@ -114,8 +115,7 @@ void api_set_limits(struct api *api, int64_t max_body_bytes, int64_t max_batch_b
 void api_told(struct api *api, const struct event *event, const char *queue,
               const char *project)
 {
-    (void)queue;
-    (void)project;
+    streams_told(api->streams, event, queue, project);
     if (event->job_id)
         waiters_wake(&api->waiters, event->job_id);
     if (event->queue_id && !event->job_id)
@@ -139,6 +139,7 @@ void api_stopping(struct api *api)
 {
     api->stopping = true;
     waiters_wake_all(&api->waiters);
+    streams_stop(api->streams);
 }
 
 /* ---- beginning and end ---- */
@@ -153,11 +154,11 @@ int api_new(const struct api_options *options, struct error *error, struct api *
     api->waiters.loop = options->loop;
     int r = auth_new(options->admin_token, options->open, options->allowed_hosts, error,
                      &api->auth);
-    if (r == 0 && http_figures_new(&api->http_figures) < 0)
+    if (r == 0 && (http_figures_new(&api->http_figures) < 0 ||
+                   streams_new(options, &api->streams) < 0))
         r = error_set(error, -HF_NOMEM, NULL, "There is no memory left.");
     if (r < 0) {
-        auth_free(api->auth);
-        free(api);
+        api_free(api);
         return r;
     }
     *ret = api;
@@ -168,6 +169,7 @@ void api_free(struct api *api)
 {
     if (!api)
         return;
+    streams_free(api->streams);
     auth_free(api->auth);
     http_figures_free(api->http_figures);
     free(api);

@@ -15,4 +15,5 @@ struct api {
     struct auth *auth;
     struct http_figures *http_figures;
     struct waiters waiters;
+    struct streams *streams; /* of events */
 };

@@ -180,9 +180,9 @@ static int show_events(struct store *store, struct show *show, struct json_write
         int64_t at = i < line.count ? line.stored[i].at : INT64_MAX;
         for (; next < ORDINARY && line.ordinary[next].at <= at; next++)
             if (line.ordinary[next].at > 0)
-                view_event(store, w, &line.ordinary[next]);
+                view_stored_event(store, w, &line.ordinary[next]);
         if (i < line.count)
-            view_event(store, w, &line.stored[i]);
+            view_stored_event(store, w, &line.stored[i]);
     }
     json_end_array(w);
     json_put_id(w, "nextCursor", line.next);

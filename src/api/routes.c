@@ -5,6 +5,7 @@
 
 /* clang-format off */
 static const struct route *const families[] = {
+    event_routes,
     health_routes,
     job_routes,
     job_list_routes,

@@ -129,24 +129,29 @@ int view_job(struct store *store, struct arena *arena, struct json_writer *w,
     return arena_end(arena);
 }
 
-void view_event(struct store *store, struct json_writer *w, const struct event *event)
+void view_event(struct json_writer *w, const struct event *event, const char *queue,
+                const char *project)
 {
-    const struct queue_entry *queue =
-        event->queue_id ? store_queue_by_id(store, event->queue_id) : NULL;
-
     json_begin_object(w);
     json_put_id(w, "id", event->id);
     json_put_str(w, "type", event->type);
     json_put_time(w, "at", event->at);
-    json_put_text(w, "project",
-                  event->project_id ? store_project_name(store, event->project_id)
-                                    : NULL);
-    json_put_text(w, "queue", queue ? queue->queue.name : NULL);
+    json_put_text(w, "project", project);
+    json_put_text(w, "queue", queue);
     json_put_id(w, "jobId", event->job_id);
     json_put_id(w, "ownerId", event->owner_id);
     json_put_id(w, "recoveryId", event->recovery_id);
     json_put_raw(w, "data", event->data);
     json_end_object(w);
+}
+
+void view_stored_event(struct store *store, struct json_writer *w,
+                       const struct event *event)
+{
+    const struct queue_entry *queue =
+        event->queue_id ? store_queue_by_id(store, event->queue_id) : NULL;
+    view_event(w, event, queue ? queue->queue.name : NULL,
+               event->project_id ? store_project_name(store, event->project_id) : NULL);
 }
 
 void view_retry_policy(struct json_writer *w, const char *key, const char *policy)

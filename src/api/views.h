@@ -26,7 +26,12 @@ void view_job_members(struct json_writer *w, const struct job_row *row,
 must_check int view_job(struct store *store, struct arena *arena, struct json_writer *w,
                         struct job_row *row, int64_t now);
 
-void view_event(struct store *store, struct json_writer *w, const struct event *event);
+/* `queue` and `project` are names, or NULL. */
+void view_event(struct json_writer *w, const struct event *event, const char *queue,
+                const char *project);
+/* The same with the names looked up. */
+void view_stored_event(struct store *store, struct json_writer *w,
+                       const struct event *event);
 
 /* Seconds as the API has them, from a policy's text (retry.h). */
 void view_retry_policy(struct json_writer *w, const char *key, const char *policy);

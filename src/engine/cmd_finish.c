@@ -102,7 +102,10 @@ static void accept_completion(struct tx *tx, const struct completion *done)
     hint_queue(tx->engine, done->queue_id);
     tx->engine->totals.work.completions++;
     histogram_add_time(&tx->engine->totals.work.ran[0], tx->now - done->started_at);
-    tell_ordinary(tx, &(struct job){ .id = done->job_id, .queue_id = done->queue_id },
+    tell_ordinary(tx,
+                  &(struct job){ .id = done->job_id,
+                                 .queue_id = done->queue_id,
+                                 .project_id = done->project_id },
                   "job.run.completed");
 }
 

@@ -297,7 +297,7 @@ struct completion {
     struct slice result;
     bool done;
     int old_state;
-    int64_t queue_id, started_at;
+    int64_t queue_id, project_id, started_at;
 };
 must_check int store_complete(struct store *store, struct completion *completions,
                               size_t count);
@@ -336,6 +336,12 @@ enum event_scope { EVENTS_ALL, EVENTS_OF_JOB, EVENTS_OF_RECOVERY };
 must_check int store_events(struct store *store, enum event_scope scope, int64_t id,
                             int64_t after, size_t limit, struct arena *arena,
                             struct event **ret, size_t *ret_count);
+
+/* Those with these ids, by id; and the id of the last one, 0 if there is none. */
+must_check int store_events_at(struct store *store, const int64_t *ids, size_t count,
+                               struct arena *arena, struct event **ret,
+                               size_t *ret_count);
+must_check int store_event_last(struct store *store, int64_t *ret);
 
 /* ---- owners ---- */
 must_check int store_owner_insert(struct store *store, const struct owner *owner,

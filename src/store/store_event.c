@@ -14,6 +14,19 @@ void store_event(struct store *store, const struct event *e)
                    db_text(e->data) });
 }
 
+static struct event read_event(struct db_rows *rows, struct arena *arena)
+{
+    return (struct event){ .id = db_get_int(rows, 0),
+                           .at = db_get_int(rows, 1),
+                           .type = arena_dup(arena, db_get_text(rows, 2)),
+                           .project_id = db_get_int(rows, 3),
+                           .queue_id = db_get_int(rows, 4),
+                           .job_id = db_get_int(rows, 5),
+                           .owner_id = db_get_int(rows, 6),
+                           .recovery_id = db_get_int(rows, 7),
+                           .data = arena_dup(arena, db_get_text(rows, 8)) };
+}
+
 int store_events(struct store *store, enum event_scope scope, int64_t id, int64_t after,
                  size_t limit, struct arena *arena, struct event **ret, size_t *ret_count)
 {
@@ -30,15 +43,7 @@ int store_events(struct store *store, enum event_scope scope, int64_t id, int64_
                 : db_query(store->db, SQL_EVENT_OF_RECOVERY, scoped, 1, &rows);
     while (r >= 0 && (r = db_next(&rows)) > 0) {
         assert(n < limit);
-        events[n++] = (struct event){ .id = db_get_int(&rows, 0),
-                                      .at = db_get_int(&rows, 1),
-                                      .type = arena_dup(arena, db_get_text(&rows, 2)),
-                                      .project_id = db_get_int(&rows, 3),
-                                      .queue_id = db_get_int(&rows, 4),
-                                      .job_id = db_get_int(&rows, 5),
-                                      .owner_id = db_get_int(&rows, 6),
-                                      .recovery_id = db_get_int(&rows, 7),
-                                      .data = arena_dup(arena, db_get_text(&rows, 8)) };
+        events[n++] = read_event(&rows, arena);
     }
     db_done(&rows);
     if (r < 0)
@@ -46,6 +51,43 @@ int store_events(struct store *store, enum event_scope scope, int64_t id, int64_
     *ret = events;
     *ret_count = n;
     return arena_end(arena);
+}
+
+static int by_id(const void *a, const void *b)
+{
+    int64_t x = ((const struct event *)a)->id, y = ((const struct event *)b)->id;
+    return (x > y) - (x < y);
+}
+
+int store_events_at(struct store *store, const int64_t *ids, size_t count,
+                    struct arena *arena, struct event **ret, size_t *ret_count)
+{
+    struct event *events = arena_array(arena, struct event, count + 1);
+    struct db_value *values = arena_array(arena, struct db_value, count + 1);
+    struct db_rows rows;
+    size_t n = 0;
+
+    if (!events || !values)
+        return -HF_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        values[i] = db_int(ids[i]);
+    int r = db_query(store->db, SQL_EVENT_AT, values, count, &rows);
+    while (r >= 0 && (r = db_next(&rows)) > 0) {
+        assert(n < count);
+        events[n++] = read_event(&rows, arena);
+    }
+    db_done(&rows);
+    if (r < 0)
+        return r;
+    qsort(events, n, sizeof(*events), by_id);
+    *ret = events;
+    *ret_count = n;
+    return arena_end(arena);
+}
+
+int store_event_last(struct store *store, int64_t *ret)
+{
+    return store_int(store, SQL_EVENT_LAST, NULL, 0, ret);
 }
 
 /* ---- reservations ---- */

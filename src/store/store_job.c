@@ -385,6 +385,7 @@ static int find_completable(struct store *store, struct completion *list, size_t
         c->queue_id = db_get_int(&rows, 1);
         c->old_state = (int)db_get_int(&rows, 2);
         c->started_at = db_get_int(&rows, 3);
+        c->project_id = db_get_int(&rows, 4);
         c->done = job_state_busy(c->old_state);
     }
     db_done(&rows);
