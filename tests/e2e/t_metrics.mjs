@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 import { checkHistograms, readMetrics } from './lib/metrics.mjs'
-import { onPostgres, startServer } from './lib/server.mjs'
+import { onPostgres, sql, startServer } from './lib/server.mjs'
 import { check, equal, test, until } from './lib/test.mjs'
 
 async function scrape(server) {
@@ -118,6 +118,18 @@ test('the number of queues with series of their own is bounded', async (t) => {
     check(of('holdfast_jobs{queue="(other)",state="queued"}') >= 10)
     const sum = list.filter((s) => s.name === 'holdfast_jobs').reduce((n, s) => n + s.value, 0)
     equal(sum, 210)
+})
+
+test('a store that cannot be read is a figure and no failed scrape', async (t) => {
+    const server = await startServer(t, { unchecked: true }) // the schema is not what it was
+    await server.enqueue('a')
+    const rename = (from, to) => sql(server.store, `ALTER TABLE ${onPostgres ? 'holdfast.' : ''}${from} RENAME TO ${to}`)
+    rename('counters', 'elsewhere')
+    const without = await scrape(server)
+    equal(without.of('holdfast_store_up'), 0)
+    check(!without.families.has('holdfast_jobs') && without.of('holdfast_jobs_enqueued_total') === 1)
+    rename('elsewhere', 'counters')
+    await until('it can be read', async () => (await scrape(server)).of('holdfast_store_up') === 1)
 })
 
 test('a recovery and the process itself are in figures', async (t) => {

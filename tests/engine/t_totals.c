@@ -65,6 +65,29 @@ TEST(a_job_for_later_waits_from_when_it_is_due)
     world_end(&w);
 }
 
+TEST(the_run_that_is_over_its_deadline_the_longest_is_found)
+{
+    struct world w;
+    int64_t at = 0;
+    struct new_job brief = job_of_kind("crawl"), lasting = brief;
+    brief.max_execution_us = 5 * US_PER_S;
+    lasting.max_execution_us = 500 * US_PER_S;
+    world_begin(&w);
+    enqueue(&w, lasting);
+    check(claim_one(&w, "s1") > 0);
+    enqueue(&w, brief);
+    int64_t id = claim_one(&w, "s2");
+    int64_t deadline = look(&w, id).run.deadline_at;
+    check_ok(store_run_overdue(w.engine->store, deadline - 1, &at));
+    check_int(at, 0);
+    check_ok(store_run_overdue(w.engine->store, deadline + 1000 * US_PER_S, &at));
+    check_int(at, deadline);
+    check_ok(complete(&w, "s2", id));
+    check_ok(store_run_overdue(w.engine->store, deadline + 1, &at));
+    check_int(at, 0);
+    world_end(&w);
+}
+
 TEST(what_is_rolled_back_is_not_counted)
 {
     struct world w;
