@@ -9,17 +9,6 @@
 static const char escape_letter[] = "\"\\/bfnrt";
 static const char escape_meaning[] = "\"\\/\b\f\n\r\t";
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* The number behind "\u" at `p`, or -1 if no such escape is there. */
 static int32_t unit_at(const char *p, const char *end)
 {

@@ -53,3 +53,9 @@ char *time_text(int64_t time_us, char out[TIME_TEXT_BYTES]);
  * is refused, since no count of microseconds stands for it.  Returns 0 or
  * -HF_INVALID, also for a time outside the years 0000 to 9999 UTC. */
 must_check int time_parse(struct slice text, int64_t *ret_us);
+
+/* What a hexadecimal digit stands for; -1 if it is none. */
+int hex_digit(char c);
+
+/* A token, as RFC 9110 calls what methods and names of headers are made of. */
+bool http_token_valid(struct slice text);

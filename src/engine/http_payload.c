@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/text.h"
 
 enum { SHOWN_BYTES = 60, STATUSES_MAX = 32, STATUS_LEAST = 100, STATUS_MOST = 599 };
 
@@ -113,17 +114,6 @@ static int check_method(struct slice method, struct error *error)
 
 /* ---- headers ---- */
 
-static bool is_token(struct slice text)
-{
-    for (size_t i = 0; i < text.n; i++) {
-        char c = text.p[i];
-        bool alnum = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
-        if (!alnum && (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c)))
-            return false;
-    }
-    return text.n > 0;
-}
-
 static bool same_name(struct slice a, struct slice b)
 {
     return a.n == b.n && strncasecmp(a.p, b.p, a.n) == 0;
@@ -147,7 +137,7 @@ static bool is_ours(struct slice name)
 
 static int check_header(const struct http_payload_header *h, struct error *error)
 {
-    if (!is_token(h->name))
+    if (!http_token_valid(h->name))
         return error_set(
             error, -HF_INVALID, "payload.headers",
             "payload.headers has \"%.*s\"; a name is made of letters, digits "

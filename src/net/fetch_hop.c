@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <strings.h>
 
+#include "base/text.h"
 #include "net/fetch.h"
 
 static bool name_is(struct slice name, const char *lower)
@@ -13,18 +14,6 @@ static bool name_is(struct slice name, const char *lower)
 }
 
 /* ---- the check ---- */
-
-/* A token, as RFC 9110 calls what methods and header names are made of. */
-static bool is_token(struct slice text)
-{
-    for (size_t i = 0; i < text.n; i++) {
-        char c = text.p[i];
-        bool alnum = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
-        if (!alnum && (c == '\0' || !strchr("!#$%&'*+-.^_`|~", c)))
-            return false;
-    }
-    return text.n > 0;
-}
 
 static bool is_value(struct slice text)
 {
@@ -40,7 +29,7 @@ static int check_headers(const struct fetch_request *request, struct error *erro
 {
     for (size_t i = 0; i < request->header_count; i++) {
         const struct fetch_header *h = &request->headers[i];
-        if (!is_token(h->name))
+        if (!http_token_valid(h->name))
             return error_set(error, -HF_INVALID, "headers",
                              "headers has \"%.*s\", which is no name of a header.",
                              (int)(h->name.n < 60 ? h->name.n : 60), h->name.p);
@@ -59,7 +48,8 @@ int fetch_check_request(const struct fetch_request *request, struct error *error
     assert(request->timeout_ms > 0 && request->connect_timeout_ms >= 0);
     assert(request->redirects_max >= 0 && request->redirects_max <= LIMIT_REDIRECTS);
 
-    if (request->method.p && (!is_token(request->method) || request->method.n > 32))
+    if (request->method.p &&
+        (!http_token_valid(request->method) || request->method.n > 32))
         return error_set(error, -HF_INVALID, "method",
                          "method must be a word such as GET, of at most 32 letters.");
     if (request->url.n > LIMIT_URL_BYTES || memchr(request->url.p, '\0', request->url.n))

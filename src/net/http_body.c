@@ -8,6 +8,7 @@
  *                                          v
  *   TRAILER_START -> TRAILER_NAME -> TRAILER_VALUE -> TRAILER_LF -> TRAILER_START
  *       +-> CHUNK_LAST_LF -> BODY_END */
+#include "base/text.h"
 #include "http_parse.h"
 
 static void refuse_size(const struct http_body *body, struct http_refusal *refusal)
@@ -34,17 +35,6 @@ enum http_step http_body_init(struct http_body *body, const struct http_head *he
         return HTTP_MORE;
     body->state = BODY_END;
     return HTTP_DONE;
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
 }
 
 static bool is_visible(char c)
