@@ -2,6 +2,7 @@
  *
  * server.c -- the parts, in the order they depend on each other. */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -101,18 +102,51 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 
 /* ---- starting ---- */
 
+/* Whose the lock is, from what they have written in it. */
+static void read_holder(const char *path, char holder[200])
+{
+    FILE *file = fopen(path, "re");
+    if (!file || !fgets(holder, 200, file))
+        snprintf(holder, 200, "another process");
+    holder[strcspn(holder, "\r\n")] = '\0';
+    if (file)
+        fclose(file);
+}
+
+/* Its lock is the proof for other nodes that whoever used it before is gone. */
+static int lock_state_dir(struct server *server)
+{
+    char path[PATH_MAX + 16], holder[200];
+    struct host self;
+    struct error why = { 0 };
+    int r = host_identify(&self, &server->error);
+    if (r < 0)
+        return r;
+    snprintf(path, sizeof(path), "%s/state", server->state_dir);
+    r = lockfile_take(path, &self, &why, &server->state_lock);
+    if (r == -HF_LOCKED) {
+        snprintf(path, sizeof(path), "%s/state-lock", server->state_dir);
+        read_holder(path, holder);
+        error_set(&server->error, r, "state_dir",
+                  "The state directory %s is in use by %s; stop that server, or set "
+                  "another state_dir.",
+                  server->state_dir, holder);
+    }
+    return r < 0 ? error_set(&server->error, r, "state_dir", "%s", why.text) : 0;
+}
+
 static int make_state_dir(struct server *server)
 {
     const char *dir = server->config->server.state_dir;
-    char path[LIMIT_PATH_BYTES + 16];
-    struct host self;
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
         return error_set(&server->error, -HF_SYSTEM, "state_dir",
                          "The state directory %s cannot be made: %s.", dir,
                          strerror(errno));
-    snprintf(path, sizeof(path), "%s/state", dir);
-    int r = host_identify(&self, &server->error);
-    return r < 0 ? r : lockfile_take(path, &self, &server->error, &server->state_lock);
+    if (!realpath(dir, server->state_dir))
+        return error_set(&server->error, -HF_SYSTEM, "state_dir",
+                         "The state directory %s cannot be found: %s.", dir,
+                         strerror(errno));
+    return lock_state_dir(server);
 }
 
 static int open_loop(struct server *server)
@@ -172,7 +206,7 @@ static int open_runner(struct server *server)
     r = runner_new(
         &(struct runner_options){
             .loop = server->loop,
-            .state_dir = config->server.state_dir,
+            .state_dir = server->state_dir,
             .policy = server->policy,
             .clock = &clock_system,
             .log = log_of(server),
@@ -192,27 +226,27 @@ static int open_node(struct server *server)
     const char *const *kinds = commands_kinds(server->commands, &kind_count);
     const struct kind_policy *policies =
         commands_policies(server->commands, &policy_count);
-    int r = node_open(
-        &(struct node_options){ .engine = { .url = config->server.db,
-                                            .node_name = config->server.node,
-                                            .state_dir = config->server.state_dir,
-                                            .settings = &config->engine,
-                                            .log = log_of(server),
-                                            .kinds = kinds,
-                                            .kind_count = kind_count,
-                                            .executor = EXECUTOR_COMMAND,
-                                            .policies = policies,
-                                            .policy_count = policy_count },
-                                .loop = server->loop,
-                                .commands_max = LIMIT_COMMANDS,
-                                .calls = { .arg = server,
-                                           .started = on_started,
-                                           .stop_run = on_stop_run,
-                                           .told = on_told,
-                                           .ready = on_ready,
-                                           .turned = on_turned,
-                                           .adopt = adopts } },
-        &server->error, &server->node);
+    int r =
+        node_open(&(struct node_options){ .engine = { .url = config->server.db,
+                                                      .node_name = config->server.node,
+                                                      .state_dir = server->state_dir,
+                                                      .settings = &config->engine,
+                                                      .log = log_of(server),
+                                                      .kinds = kinds,
+                                                      .kind_count = kind_count,
+                                                      .executor = EXECUTOR_COMMAND,
+                                                      .policies = policies,
+                                                      .policy_count = policy_count },
+                                          .loop = server->loop,
+                                          .commands_max = LIMIT_COMMANDS,
+                                          .calls = { .arg = server,
+                                                     .started = on_started,
+                                                     .stop_run = on_stop_run,
+                                                     .told = on_told,
+                                                     .ready = on_ready,
+                                                     .turned = on_turned,
+                                                     .adopt = adopts } },
+                  &server->error, &server->node);
     if (r == 0)
         runner_attach(server->runner, server->node);
     return r;

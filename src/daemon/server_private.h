@@ -8,6 +8,7 @@
 #pragma once
 
 #include <event2/event.h>
+#include <limits.h>
 
 #include "api/api.h"
 #include "base/lockfile.h"
@@ -27,6 +28,7 @@ struct server {
     struct event_base *loop;
     struct event *signals[SIGNALS];
     struct event *watchdog, *draining;
+    char state_dir[PATH_MAX]; /* without links: others compare it with theirs */
     struct lockfile *state_lock;
     struct address_policy *policy;
     struct commands *commands; /* in use */

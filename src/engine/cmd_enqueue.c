@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "engine/engine.h"
+#include "engine/recovery_judge.h"
 
 enum { IDEMPOTENCY_HOURS = 24 };
 
@@ -103,14 +104,22 @@ static int resolve(struct tx *tx, struct command *command, const struct new_job 
     return tx->store->failed;
 }
 
-/* True if the run's owner has been judged dead: then the job only looks alive. */
-static bool owner_is_dead(struct tx *tx, const struct run *run)
+/* True if the run's owner has been judged dead: then the job only looks alive.  Not
+ * so a command that goes on without it, and has not been adopted yet. */
+static bool owner_is_dead(struct tx *tx, const struct job_row *row)
 {
-    struct owner owner;
-    if (tx->engine->producer || run->owner_id == tx->engine->owner_id)
+    const struct engine *engine = tx->engine;
+    struct judged judged = { .known = true };
+    if (engine->producer || row->run.owner_id == engine->owner_id)
         return false;
-    int r = store_owner_get(tx->store, run->owner_id, &tx->store->arena, &owner);
-    return r == -HF_NOT_FOUND || (r == 0 && owner.state != OWNER_ALIVE);
+    int r =
+        store_owner_get(tx->store, row->run.owner_id, &tx->store->arena, &judged.owner);
+    if (r < 0 || judged.owner.state == OWNER_ALIVE)
+        return r == -HF_NOT_FOUND;
+    if (engine->hooks.adopt && engine->hooks.adopt(engine->hooks.arg, row))
+        return false;
+    return command_until(&row->run, &judged, &engine->host, engine->state_dir, tx->now) ==
+           0;
 }
 
 /* What to do about a live job that holds the key: 1 the new one may be made
@@ -121,7 +130,7 @@ static int settle_conflict(struct tx *tx, struct command *command,
     struct job *job = &old->job;
     /* A run that has ended decides about its job, not we: recovery will say so. */
     if (job_state_busy(job->state) && old->run.job_id != 0 && old->run.finished_at == 0 &&
-        owner_is_dead(tx, &old->run)) {
+        owner_is_dead(tx, old)) {
         struct ending ending = { .event = ON_CRASH,
                                  .superseded = true,
                                  .error = { .type = ERROR_CRASH,

@@ -307,7 +307,6 @@ void engine_leave_run(struct engine *engine, int64_t job_id)
     if (!run)
         return;
     *run = engine->runs[--engine->run_count];
-    engine->has_left = true;
 }
 
 /* A line that breaks just now is mended once: a shutdown uses up nothing. */
@@ -324,8 +323,7 @@ static void leave(struct engine *engine)
     engine->capacity = 0; /* no more claims */
     if (engine->run_count > 0 && last_duty(engine, hand_over) < 0)
         return; /* as after a crash: the next start recovers */
-    bool stays = engine->has_left && db_engine(engine->store->db) == DB_POSTGRES;
-    if (engine->owner_id != 0 && !stays)
+    if (engine->owner_id != 0)
         (void)last_duty(engine, sign_off);
 }
 

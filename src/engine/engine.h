@@ -146,10 +146,10 @@ struct engine {
     int64_t lease_until;          /* ours, PostgreSQL */
     int64_t takeover_after;       /* dead owners up to this one have rows that cannot be
                                resolved: the sweep tries them again */
+    int64_t takeover_again;       /* when commands of theirs are over; 0: none runs */
     int64_t judge_from;           /* no remote lease or deadline is judged before */
     int64_t tick_wall, tick_mono; /* of the last tick: jumps and suspends */
     bool holds;                   /* some reservation is open */
-    bool has_left;                /* engine_leave_run() was called */
 
     /* What the open transaction has decided for this process; it becomes true,
      * and the hooks are told, with the commit (pile.c). */
@@ -178,9 +178,9 @@ must_check int engine_open(const struct engine_options *options, struct error *e
 void engine_close(struct engine *engine);
 void engine_abandon(struct engine *engine);
 
-/* This run is left to go on without a scheduler, for the next start to adopt: it is
- * not handed over when the engine is closed.  On PostgreSQL this node then stays
- * alive in the store until its lease is over, so that nobody takes the run before. */
+/* This run, a command's, is left to go on without a scheduler, for the next start to
+ * adopt: it is not handed over when the engine is closed.  Other nodes do not take it
+ * before this one's lease is over (command_until()). */
 void engine_leave_run(struct engine *engine, int64_t job_id);
 
 /* Applies a list of commands (linked through mail.next) and answers them. */

@@ -209,6 +209,10 @@ static int64_t find_unresolved(struct tx *tx, void *arg)
 static int take_over(struct engine *engine)
 {
     int64_t owner_id = 0, r = 0;
+    if (engine->takeover_again != 0 && engine_now(engine) >= engine->takeover_again) {
+        engine->takeover_again = 0;
+        engine->takeover_after = 0;
+    }
     if (!engine->recovery)
         r = engine_look(engine, find_unresolved, &owner_id);
     if (r >= 0 && owner_id != 0)

@@ -185,6 +185,14 @@ static int resolve_row(struct tx *tx, struct recovery *rec, struct bench *bench,
     if (item.verdict == VERDICT_CRASHED && engine->hooks.adopt &&
         engine->hooks.adopt(engine->hooks.arg, row))
         item.verdict = VERDICT_ADOPTED;
+    if (item.verdict == VERDICT_CRASHED) {
+        int64_t until =
+            command_until(&row->run, owner, &engine->host, engine->state_dir, tx->now);
+        if (until > rec->wait_until)
+            rec->wait_until = until;
+        if (until > 0)
+            item.verdict = VERDICT_LEFT;
+    }
     if (item.verdict == VERDICT_LEFT ||
         (rec->only_adopt && item.verdict != VERDICT_ADOPTED) ||
         (rec->older_than_us > 0 && !old_enough(tx, rec, row))) {
@@ -392,8 +400,10 @@ static int finish(struct engine *engine, struct recovery *rec)
         engine_workers_may_start(engine, &rec->counts);
     if (rec->type == RECOVERY_TAKEOVER) {
         engine->next_poll = 0; /* others may have died with it */
-        if (rec->counts.unresolved > 0)
+        if (rec->counts.unresolved > 0 || rec->wait_until > 0)
             engine->takeover_after = rec->dead_owner;
+        if (rec->wait_until > 0)
+            engine->takeover_again = rec->wait_until;
     }
     recovery_free(rec);
     return 0;

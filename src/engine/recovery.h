@@ -74,6 +74,7 @@ struct recovery {
     int64_t started_at;
     int64_t dead_owner;    /* TAKEOVER */
     int64_t older_than_us; /* SWEEP */
+    int64_t wait_until;    /* commands of dead nodes may run as long; 0: none does */
     enum { PHASE_HOLDS, PHASE_BUSY, PHASE_PENDING, PHASE_REPORT, PHASE_DONE } phase;
     bool only_adopt; /* recovery_on_startup = false */
     int64_t after_queue, after_id;

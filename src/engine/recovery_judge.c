@@ -55,6 +55,16 @@ enum verdict verdict_of(const struct job_row *row, const struct judged *owner)
     return owner->gone ? VERDICT_CRASHED : VERDICT_LEFT;
 }
 
+int64_t command_until(const struct run *run, const struct judged *owner,
+                      const struct host *host, const char *state_dir, int64_t now)
+{
+    if (run->executor != EXECUTOR_COMMAND || !owner->known || !owner->owner.state_dir.n)
+        return 0;
+    bool ours = state_dir && slice_equal(owner->owner.state_dir, slice_of(state_dir)) &&
+                slice_equal(owner->owner.host, slice_of(host->name));
+    return ours || owner->owner.lease_until <= now ? 0 : owner->owner.lease_until;
+}
+
 int64_t ran_for(const struct job_row *row, const struct judged *owner, int64_t now)
 {
     if (row->run.job_id == 0)

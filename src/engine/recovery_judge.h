@@ -30,6 +30,12 @@ const struct judged *judge(struct store *store, const struct host *host, int64_t
 /* `owner` is NULL where there is no run. */
 enum verdict verdict_of(const struct job_row *row, const struct judged *owner);
 
+/* Until when a command of a dead node may still run, by the store's clock: its
+ * supervisor ends it before the node's lease does, unless that is adopted.  0: it is
+ * over.  `state_dir` is ours: whoever has the same one knows what became of it. */
+int64_t command_until(const struct run *run, const struct judged *owner,
+                      const struct host *host, const char *state_dir, int64_t now);
+
 /* How long it had been running when its owner stopped; -1 if nobody knows. */
 int64_t ran_for(const struct job_row *row, const struct judged *owner, int64_t now);
 

@@ -172,8 +172,10 @@ int recovery_report_write(struct engine *engine, struct recovery *rec)
     buf_init(&buf, REPORT_BYTES);
     build(&buf, rec, engine_now(engine));
     r = buf_end(&buf, &work.text);
-    /* A sweep that found nothing is a line in the log, not a report. */
-    if (r == 0 && (rec->id != 0 || rec->type != RECOVERY_SWEEP))
+    /* A sweep that found nothing is a line in the log, not a report; neither is a
+     * takeover that comes again. */
+    bool reports = rec->type != RECOVERY_SWEEP && rec->wait_until == 0;
+    if (r == 0 && (rec->id != 0 || reports))
         r = engine_duty(engine, write_report, &work);
     buf_release(&buf);
     if (r < 0) {
