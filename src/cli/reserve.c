@@ -98,6 +98,7 @@ static int release(struct hold *hold, bool quiet)
 {
     struct ask ask = ask_for("DELETE", "queues/%s/reservations/%lld", hold->queue,
                              (long long)hold->id);
+    ask_param(&ask, "holder", hold->holder); /* NULL: as an operator, who may */
     return ask_hold(hold, ask, false, quiet);
 }
 
@@ -213,10 +214,10 @@ static int reserve(struct cli *cli)
                             "give one of them, and no command.");
     if (r < 0)
         return r;
-    if (!hold.holder)
-        hold.holder = default_holder(cli);
     if (released)
         return release(&hold, false);
+    if (!hold.holder)
+        hold.holder = default_holder(cli);
     if (renewed)
         return renew(&hold, false);
     return cli->arg_count > 1 ? hold_and_run(&hold, cli->args + 1) : take(&hold, false);

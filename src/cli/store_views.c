@@ -55,7 +55,8 @@ void put_job_members(struct json_writer *w, const struct hf_job *job)
     json_put_int(w, "retriesLeft", job->retries_left);
     json_put_id(w, "retryOf", job->retry_of);
     json_put_id(w, "retriedBy", job->retried_by);
-    json_put_text(w, "retryState", hf_retry_state_name(job->retry_state));
+    json_put_text(w, "retryState",
+                  job->retry_state ? hf_retry_state_name(job->retry_state) : NULL);
     json_put_text(w, "retryReason", job->retry_reason);
     json_put_time(w, "nextRetryAt", job->next_retry_at_us);
     json_put_time(w, "lastRetryAt", job->last_retry_at_us);
