@@ -40,6 +40,12 @@ void explain_summary(struct explaining *x, const char *format, ...)
     va_end(args);
 }
 
+const char *explain_stop(struct slice words)
+{
+    char last = words.n > 0 ? words.p[words.n - 1] : '.';
+    return last == '.' || last == '!' || last == '?' ? "" : ".";
+}
+
 /* ---- waiting ---- */
 
 static void explain_hold(struct explaining *x, const struct queue *queue)
@@ -48,10 +54,11 @@ static void explain_hold(struct explaining *x, const struct queue *queue)
     if (!queue->paused)
         return;
     explain_add(x, "paused", 0,
-                "The queue %s is paused since %s%s%s. It goes on when somebody resumes "
+                "The queue %s is paused since %s%s%s%s It goes on when somebody resumes "
                 "the queue.",
                 queue->name, time_text(queue->paused_at, at),
-                queue->paused_reason[0] ? ": " : "", queue->paused_reason);
+                queue->paused_reason[0] ? ": " : ".", queue->paused_reason,
+                explain_stop(slice_of(queue->paused_reason)));
 }
 
 static int explain_reservation(struct explaining *x, const struct queue *queue)
@@ -295,10 +302,11 @@ static int explain_busy(struct explaining *x)
 
     if (row->job.state == JOB_CANCELLING)
         explain_add(x, "cancel", 0,
-                    "It was asked to stop at %s: %.*s Its owner ends it; what does not "
+                    "It was asked to stop at %s: %.*s%s Its owner ends it; what does not "
                     "stop by itself is ended after a grace period.",
                     time_text(row->job.cancel_at, at),
-                    (int)utf8_fit(row->job.cancel_reason, 300), row->job.cancel_reason.p);
+                    (int)utf8_fit(row->job.cancel_reason, 300), row->job.cancel_reason.p,
+                    explain_stop(row->job.cancel_reason));
     if (row->run.job_id == 0) {
         explain_add(x, "no_run", 0,
                     "It is marked as running, but no run of it was written: its node "

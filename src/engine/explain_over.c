@@ -31,11 +31,12 @@ static void explain_error(struct explaining *x)
     char at[TIME_TEXT_BYTES];
     bool said = row->run.error.message.p && row->run.error.message.n > 0;
 
-    explain_add(x, "error", 0, "It failed at %s (%s)%s%.*s",
+    explain_add(x, "error", 0, "It failed at %s (%s)%s%.*s%s",
                 time_text(row->job.finished_at, at),
                 error_type_name(row->run.error.type ? row->run.error.type : ERROR_OTHER),
                 said ? ": " : ".", text_bytes(row->run.error.message),
-                said ? row->run.error.message.p : "");
+                said ? row->run.error.message.p : "",
+                explain_stop(row->run.error.message));
 }
 
 static int explain_retry(struct explaining *x)
@@ -143,10 +144,11 @@ static void explain_cancelled(struct explaining *x)
     const struct job *job = &x->out->row.job;
     char at[TIME_TEXT_BYTES];
     bool ran = x->out->row.run.job_id != 0;
-    explain_add(x, "cancelled", 0, "It was cancelled at %s, %s: %.*s",
+    explain_add(x, "cancelled", 0, "It was cancelled at %s, %s: %.*s%s",
                 time_text(job->cancel_at ? job->cancel_at : job->finished_at, at),
                 ran ? "while it ran" : "before it ran", text_bytes(job->cancel_reason),
-                job->cancel_reason.p ? job->cancel_reason.p : "");
+                job->cancel_reason.p ? job->cancel_reason.p : "",
+                explain_stop(job->cancel_reason));
     explain_summary(x, "%.*s", (int)x->out->reasons[0].text.n, x->out->reasons[0].text.p);
 }
 
