@@ -62,7 +62,7 @@ static int enqueue(struct request *q)
         r = job_of_json(q, q->ask->body, &job);
     if (r == 0)
         r = hf_enqueue_batch(q->hf, &job, 1, q->ask->idempotency_key, &q->why, &made);
-    return r < 0 ? r : show(q, made.id, &made.deduplicated);
+    return r != 0 ? r : show(q, made.id, &made.deduplicated);
 }
 
 static int read_batch(struct request *q, struct slice list, size_t count,
@@ -154,7 +154,7 @@ static int list_jobs(struct request *q)
     filter.limit = (size_t)limit;
     if (r == 0)
         r = hf_list_jobs(q->hf, &filter, &q->why, &jobs);
-    if (r < 0)
+    if (r != 0)
         return r;
     json_begin_object(&q->w);
     json_key(&q->w, "items");
@@ -188,7 +188,7 @@ static int job_events(struct request *q)
     hf_job_free(job);
     if (r == 0)
         r = hf_list_events(q->hf, q->id, 0, LIMIT_PAGE_ITEMS, &q->why, &events);
-    if (r < 0)
+    if (r != 0)
         return r;
     json_begin_object(&q->w);
     json_key(&q->w, "items");

@@ -129,7 +129,7 @@ static int list_recoveries(struct request *q)
         r = request_int(q, "limit", 1, LIMIT_PAGE_ITEMS, &limit);
     if (r == 0)
         r = hf_list_recoveries(q->hf, (size_t)limit, &q->why, &list);
-    if (r < 0)
+    if (r != 0)
         return r;
     json_begin_object(&q->w);
     json_key(&q->w, "items");

@@ -102,7 +102,7 @@ static int recover_now(struct cli *cli, struct hf *hf)
     int r = hf_wait_ready(hf, -1);
     if (r == 0)
         r = hf_list_recoveries(hf, 1, &why, &list);
-    if (r < 0)
+    if (r != 0)
         return cli_fail(cli, r, "%s", why.text);
     struct slice report = slice_of(list->count ? list->items[0]->report : NULL);
     if (cli->json)
