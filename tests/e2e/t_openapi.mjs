@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 
 import redocly from '@redocly/openapi-core'
 
-import { description, fault, file } from './lib/openapi.mjs'
+import { description, fault, file, requestFault } from './lib/openapi.mjs'
 import { startServer } from './lib/server.mjs'
 import { check, equal, test } from './lib/test.mjs'
 
@@ -45,6 +45,18 @@ test('an answer that is not as described is noticed', async (t) => {
     check(fault('POST', path, { ...good, body: less })?.includes('queue'), `no ${queue}`)
     check(fault('POST', path, { ...good, headers: { 'content-type': 'text/html' } })?.includes('text/html'))
     check(fault('GET', '/nowhere', { ...good, status: 200 }), 'a path')
+})
+
+test('a request that is accepted though it is not described is noticed', () => {
+    const jobs = '/api/v1/jobs'
+    equal(requestFault('POST', jobs, '{"kind":"a"}'), null)
+    equal(requestFault('GET', `${jobs}?state=failed&metadata.a=b&limit=5`), null)
+    check(requestFault('POST', jobs, '{"kind":"a","colour":"red"}'), 'a field')
+    check(requestFault('POST', jobs, '{"kind":"a","priority":10}'), 'a value')
+    check(requestFault('POST', jobs, ''), 'no body')
+    check(requestFault('GET', `${jobs}?colour=red`), 'a parameter')
+    check(requestFault('GET', jobs, '{}'), 'a body')
+    check(requestFault('GET', '/nowhere'), 'a path')
 })
 
 test('the lock file names exact versions and no registry', () => {

@@ -56,7 +56,7 @@ export class Client {
                             body: json && received ? JSON.parse(received) : null,
                         }
                         try {
-                            hold(method, path, result)
+                            hold(method, path, text, result)
                             done(result)
                         } catch (wrong) {
                             failed(wrong)

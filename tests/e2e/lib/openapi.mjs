@@ -3,7 +3,8 @@
 // openapi.mjs -- holds answers to the description of the API.
 //
 // Every answer of every end-to-end test comes by here (client.mjs): a status, a type of
-// content, a field or a value that src/api/openapi.json does not know fails the test.
+// content, a field or a value that src/api/openapi.json does not know fails the test; so
+// does a request that was accepted though it is not described.
 import { readFileSync } from 'node:fs'
 
 import Ajv from 'ajv/dist/2020.js'
@@ -75,7 +76,22 @@ export function fault(method, path, { status, headers, text, body }) {
     return valid.errors.map((e) => `${e.instancePath} ${e.message} ${JSON.stringify(e.params)}`).join('; ')
 }
 
-export function hold(method, path, answer) {
-    const why = fault(method, path, answer)
+// Why a request that was accepted is not as described; null if it is.
+export function requestFault(method, path, sent) {
+    const operation = findOperation(method, path)
+    if (!operation) return 'there is no such operation'
+    const parameters = (operation.parameters ?? []).map(follow).filter((p) => p.in === 'query')
+    for (const name of new URLSearchParams(path.split('?')[1] ?? '').keys())
+        if (!parameters.some((p) => p.name === (p.style === 'deepObject' ? name.split('.')[0] : name)))
+            return `the parameter ${name} is not described`
+    const schema = operation.requestBody?.content['application/json'].schema
+    if (!sent) return operation.requestBody?.required ? 'a body is required' : null
+    if (!schema) return 'a body is not described'
+    const valid = validator(schema)
+    return valid(JSON.parse(sent)) ? null : `the request: ${ajv.errorsText(valid.errors)}`
+}
+
+export function hold(method, path, sent, answer) {
+    const why = fault(method, path, answer) ?? (answer.status < 300 ? requestFault(method, path, sent) : null)
     if (why) throw new Error(`not as src/api/openapi.json says: ${method} ${path}: ${why}\n${answer.text}`)
 }
