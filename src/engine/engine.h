@@ -110,6 +110,7 @@ struct engine {
         int64_t time, mono; /* time at that moment of our monotonic clock; 0: not asked */
     } database;
     int broken;            /* -HF_IO...: not trusted until reopened; 0 */
+    bool unsure;           /* whether pile number `pile` is in: its notes wait for that */
     struct lockfile *lock; /* SQLite scheduler: proof that we are alone */
 
     /* start */

@@ -12,7 +12,8 @@
  *   the connection is lost        nothing was committed: reconnect, apply again
  *   the answer to COMMIT is lost  reconnect, look for the pile's number in our
  *                                 owner's row: in, or not in and applied again;
- *                                 still out of reach: answered as unknown
+ *                                 still out of reach: answered as unknown, and
+ *                                 found out before anything else is begun
  *   the disk fails in COMMIT      unknown, and the store is not trusted any more */
 #include <stdio.h>
 #include <time.h>
@@ -198,10 +199,52 @@ static struct tx tx_of(struct engine *engine, int64_t now)
     return (struct tx){ .engine = engine, .store = engine->store, .now = now };
 }
 
+/* Is our last pile in?  1, 0 or negative.  FOR UPDATE waits until the backend of the
+ * connection that was lost is done with the row. */
+static int ask_for_pile(struct engine *engine, bool *ret_alive)
+{
+    struct db_value id = db_int(engine->owner_id);
+    struct db_rows rows;
+    int64_t pile = -1, state = 0;
+    int r = store_begin(engine->store, engine_now(engine));
+    if (r < 0)
+        return r;
+    r = db_query(engine->store->db, SQL_OWNER_PILE_GET, &id, 1, &rows);
+    if (r >= 0 && (r = db_next(&rows)) > 0) {
+        pile = db_get_int(&rows, 0);
+        state = db_get_int(&rows, 1);
+    }
+    db_done(&rows);
+    store_rollback(engine->store);
+    if (r <= 0)
+        return r < 0 ? r : -HF_UNKNOWN;
+    *ret_alive = state == OWNER_ALIVE;
+    return pile == engine->pile;
+}
+
+/* Settles what a lost answer has left open: else a run that was claimed would be
+ * begun by nobody, and a slot that was freed be taken for ever.  If we were judged
+ * dead meanwhile, what we claimed is others' to resolve. */
+static int settle(struct engine *engine)
+{
+    bool alive = false;
+    int in = engine->owner_id != 0 ? ask_for_pile(engine, &alive) : 0;
+    if (in < 0)
+        return in == -HF_UNKNOWN ? -HF_UNAVAILABLE : in;
+    engine->unsure = false;
+    if (in == 1 && alive)
+        notes_publish(engine);
+    else
+        notes_drop(engine);
+    return 0;
+}
+
 static int begin_looking(struct engine *engine, struct tx *tx)
 {
+    int r = engine->unsure ? settle(engine) : 0;
     int64_t now = engine_now(engine);
-    int r = store_begin(engine->store, now);
+    if (r == 0)
+        r = store_begin(engine->store, now);
     if (r == 0)
         *tx = tx_of(engine, now);
     return r;
@@ -209,9 +252,11 @@ static int begin_looking(struct engine *engine, struct tx *tx)
 
 static int begin(struct engine *engine, struct tx *tx)
 {
-    engine->pile++;
     int r = begin_looking(engine, tx);
-    return r < 0 ? r : sign(engine);
+    if (r < 0)
+        return r;
+    engine->pile++;
+    return sign(engine);
 }
 
 static int commit(struct engine *engine, int r)
@@ -226,8 +271,8 @@ static int commit(struct engine *engine, int r)
     }
     if (r == 0)
         notes_publish(engine);
-    else if (r != -HF_UNKNOWN)
-        notes_drop(engine); /* after -HF_UNKNOWN the caller finds out first */
+    else if (r != -HF_UNKNOWN && !engine->unsure)
+        notes_drop(engine); /* after -HF_UNKNOWN it is found out first */
     return r;
 }
 
@@ -302,18 +347,11 @@ int engine_reconnect(struct engine *engine, int64_t patience_us)
 /* After a lost answer: 1 the pile is in, 0 it is not, negative: unknown. */
 static int look_up_pile(struct engine *engine)
 {
+    bool alive = false;
     if (engine->owner_id == 0 || engine_reconnect(engine, PATIENCE_US) < 0)
         return -HF_UNKNOWN;
-    int64_t pile = -1;
-    int r = store_begin(engine->store, engine_now(engine));
-    /* FOR UPDATE waits until the old connection's backend is done with the row. */
-    if (r == 0)
-        r = store_int(engine->store, SQL_OWNER_PILE_GET,
-                      (struct db_value[]){ db_int(engine->owner_id) }, -1, &pile);
-    store_rollback(engine->store);
-    if (r < 0 || pile < 0)
-        return -HF_UNKNOWN;
-    return pile == engine->pile;
+    int in = ask_for_pile(engine, &alive);
+    return in < 0 ? -HF_UNKNOWN : in;
 }
 
 static int apply_once(struct engine *engine, struct command **commands, size_t count)
@@ -334,12 +372,13 @@ static int resolve_unknown(struct engine *engine)
         return -HF_UNKNOWN;
     }
     int in = look_up_pile(engine);
-    if (in == 1) {
+    if (in < 0)
+        engine->unsure = true;
+    else if (in == 1)
         notes_publish(engine);
-        return 0;
-    }
-    notes_drop(engine);
-    return in == 0 ? -HF_UNAVAILABLE : -HF_UNKNOWN;
+    else
+        notes_drop(engine);
+    return in < 0 ? -HF_UNKNOWN : in == 1 ? 0 : -HF_UNAVAILABLE;
 }
 
 static int apply_with_patience(struct engine *engine, struct command **commands,

@@ -182,7 +182,8 @@ static int resolve_row(struct tx *tx, struct recovery *rec, struct bench *bench,
                                   .previous_state = row->job.state,
                                   .verdict = verdict_of(row, owner),
                                   .ran_us = ran_for(row, owner, tx->now) };
-    if (item.verdict == VERDICT_CRASHED && engine->hooks.adopt &&
+    /* What we have told to stop ourselves, before we were reborn, is not taken up again. */
+    if (item.verdict == VERDICT_CRASHED && !owner->self && engine->hooks.adopt &&
         engine->hooks.adopt(engine->hooks.arg, row))
         item.verdict = VERDICT_ADOPTED;
     if (item.verdict == VERDICT_CRASHED) {
@@ -402,7 +403,8 @@ static int finish(struct engine *engine, struct recovery *rec)
         engine->next_poll = 0; /* others may have died with it */
         if (rec->counts.unresolved > 0 || rec->wait_until > 0)
             engine->takeover_after = rec->dead_owner;
-        if (rec->wait_until > 0)
+        if (rec->wait_until > 0 &&
+            (engine->takeover_again == 0 || rec->wait_until < engine->takeover_again))
             engine->takeover_again = rec->wait_until;
     }
     recovery_free(rec);

@@ -40,7 +40,8 @@ const struct judged *judge(struct store *store, const struct host *host, int64_t
     j->known = r == 0;
     j->gone = !j->known || (owner_id != self &&
                             owner_is_gone(&j->owner, host, db_engine(store->db), 0));
-    if (bench->we_die && j->known && is_process(&j->owner, host))
+    j->self = j->known && is_process(&j->owner, host);
+    if (bench->we_die && j->self)
         j->gone = true;
     bench->count++;
     return j;

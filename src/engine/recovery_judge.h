@@ -12,6 +12,7 @@
 struct judged {
     int64_t id;
     bool known, gone;
+    bool self; /* this very process, under the name it has or had */
     struct owner owner;
 };
 

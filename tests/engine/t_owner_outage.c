@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "nodes.h"
+#include "relay.h"
 
 /* ---- the database goes away ---- */
 
@@ -32,10 +33,10 @@ static const char *database_of(const char *url)
 
 /* Ends every connection to the world's database; none is made before it is
  * opened again. */
-static void set_database(struct world *w, bool there)
+static void set_database_of(const char *url, bool there)
 {
     char text[300];
-    const char *name = database_of(w->url);
+    const char *name = database_of(url);
     PGconn *conn = PQconnectdb(getenv("HF_TEST_DB"));
     snprintf(text, sizeof(text), "ALTER DATABASE \"%s\" ALLOW_CONNECTIONS %s", name,
              there ? "true" : "false");
@@ -47,6 +48,11 @@ static void set_database(struct world *w, bool there)
     if (!there)
         ask(conn, text);
     PQfinish(conn);
+}
+
+static void set_database(struct world *w, bool there)
+{
+    set_database_of(w->url, there);
 }
 
 static void tick_without_database(struct world *w, int64_t seconds)
@@ -105,6 +111,69 @@ TEST(nobody_is_judged_before_one_lease_after_the_database_is_back)
     check_int(state_of(&w, live), JOB_RUNNING);
     check_ok(complete(&w, "s2", live));
     world_close(&w);
+}
+
+/* ---- a COMMIT whose outcome nobody can tell yet ---- */
+
+static void take_away(void *url)
+{
+    set_database_of(url, false);
+}
+
+/* A node that loses its line, and the database with it, at the COMMIT the test aims at. */
+static struct relay *open_behind_relay(struct world *w)
+{
+    world_init_node(w, "crawl", 1);
+    struct relay *relay = relay_start(w->url, RELAY_COMMIT);
+    relay->meanwhile = take_away;
+    relay->arg = (void *)(uintptr_t)w->url;
+    w->url = relay->url;
+    world_open(w);
+    return relay;
+}
+
+static void let_it_come_back(struct world *w)
+{
+    tick_without_database(w, 2);
+    set_database(w, true);
+    tick_without_database(w, 2);
+}
+
+TEST(what_a_commit_of_unknown_outcome_began_and_ended_is_found_when_the_line_is_back)
+{
+    struct world w;
+    struct relay *relay = open_behind_relay(&w);
+    relay_aim(relay, RELAY_NOT_TOLD, 1, 0);
+    check_err(try_enqueue(&w, job_of_kind("crawl"), NULL), -HF_UNKNOWN);
+    check_int(w.started_count, 0);
+    let_it_come_back(&w);
+    check_int(w.started_count, 1); /* it is claimed for us: nobody else would begin it */
+    check_int(w.engine->run_count, 1);
+
+    relay_aim(relay, RELAY_NOT_TOLD, 1, 0);
+    check_err(complete_here(&w, w.started[0]), -HF_UNKNOWN);
+    let_it_come_back(&w);
+    check_int(state_of(&w, w.started[0]), JOB_COMPLETED);
+    check_int(w.engine->run_count, 0); /* and its slot is free */
+    enqueue_kind(&w, "crawl");
+    check_int(w.started_count, 2);
+    world_close(&w);
+    relay_end(relay);
+}
+
+TEST(what_a_commit_that_never_arrived_would_have_begun_is_forgotten)
+{
+    struct world w;
+    struct relay *relay = open_behind_relay(&w);
+    relay_aim(relay, RELAY_NOT_SENT, 1, 0);
+    check_err(try_enqueue(&w, job_of_kind("crawl"), NULL), -HF_UNKNOWN);
+    let_it_come_back(&w);
+    check_int(w.started_count, 0);
+    check_int(count_in(&w, 0), 0);
+    enqueue_kind(&w, "crawl");
+    check_int(w.started_count, 1);
+    world_close(&w);
+    relay_end(relay);
 }
 
 /* ---- a rebirth that fails ---- */

@@ -196,6 +196,7 @@ TEST(a_nodes_crash_counts_only_for_handlers_inside_its_process)
     for (size_t e = 0; e < array_len(executors); e++) {
         struct world w;
         world_init_node(&w, "crawl", 1);
+        w.state_dir = "/var/lib/holdfast"; /* who has their records knows of commands */
         world_open(&w);
         int64_t id = enqueue(&w, stubborn_job());
         for (int i = 0; i < 4; i++) {

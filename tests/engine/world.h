@@ -25,6 +25,8 @@ struct world {
     struct host host;
     const char *kinds[8];
     size_t kind_count, capacity;
+    enum executor executor; /* 0: handlers */
+    const char *state_dir;  /* or NULL */
     uint64_t seed;
     struct log *log;                                       /* or NULL */
     bool (*adopt)(void *world, const struct job_row *row); /* or NULL */
@@ -96,6 +98,8 @@ static inline int world_try_open(struct world *w)
                                                  .host = &w->host,
                                                  .kinds = w->kinds,
                                                  .kind_count = w->kind_count,
+                                                 .executor = w->executor,
+                                                 .state_dir = w->state_dir,
                                                  .hooks = { .arg = w,
                                                             .started = world_on_started,
                                                             .stop_run = world_on_stop,
