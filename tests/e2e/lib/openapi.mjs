@@ -5,7 +5,7 @@
 // Every answer of every end-to-end test comes by here (client.mjs): a status, a type of
 // content, a field or a value that src/api/openapi.json does not know fails the test; so
 // does a request that was accepted though it is not described.
-import { readFileSync } from 'node:fs'
+import { appendFileSync, readFileSync } from 'node:fs'
 
 import Ajv from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
@@ -91,7 +91,23 @@ export function requestFault(method, path, sent) {
     return valid(JSON.parse(sent)) ? null : `the request: ${ajv.errorsText(valid.errors)}`
 }
 
+// What was answered, for the whole run: scripts/test says what no test has ever seen.
+const seen = new Set()
+process.on('exit', () => {
+    if (process.env.HF_TEST_RUN)
+        appendFileSync(`${process.env.HF_TEST_RUN}/answers`, [...seen].map((s) => `${s}\n`).join(''))
+})
+
+// Why an event of the stream is not as described; null if it is.
+export function eventFault(data) {
+    seen.add('followEvents 200')
+    const valid = validator({ $ref: '#/components/schemas/Event' })
+    return valid(data) ? null : `the event ${JSON.stringify(data)}: ${ajv.errorsText(valid.errors)}`
+}
+
 export function hold(method, path, sent, answer) {
     const why = fault(method, path, answer) ?? (answer.status < 300 ? requestFault(method, path, sent) : null)
+    const operation = findOperation(method, path)
+    if (operation) seen.add(`${operation.operationId} ${answer.status}`)
     if (why) throw new Error(`not as src/api/openapi.json says: ${method} ${path}: ${why}\n${answer.text}`)
 }

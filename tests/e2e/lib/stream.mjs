@@ -7,6 +7,7 @@
 //   stream.events        // [{ id, type, data }], in the order received
 import http from 'node:http'
 
+import { eventFault } from './openapi.mjs'
 import { check, until } from './test.mjs'
 
 class Stream {
@@ -14,6 +15,7 @@ class Stream {
     comments = []
     lastId = null
     ended = null
+    fault = null // the first event that is not as described
     #rest = ''
 
     read(text) {
@@ -33,6 +35,7 @@ class Stream {
             else check(name === 'retry', line)
         }
         if (event.data) this.events.push(event)
+        if (event.data && event.type !== 'reset') this.fault ??= eventFault(event.data)
     }
 
     // The first event that fits, waited for.
@@ -71,6 +74,9 @@ export function openStream(t, server, query = '', headers = {}) {
             },
         )
         stream.request.on('error', (e) => (stream.answer ? (stream.ended ??= 'cut') : failed(e)))
-        t.defer(() => stream.close())
+        t.defer(() => {
+            stream.close()
+            check(!stream.fault, `not as src/api/openapi.json says: ${stream.fault}`)
+        })
     })
 }
