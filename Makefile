@@ -24,7 +24,7 @@ test: ## build and run every test, on SQLite and PostgreSQL (ONLY=name for some)
 	@scripts/test
 
 bench: ## build and run the benchmarks (ONLY=name for some, ARGS=... for them)
-	@scripts/setup test
+	@scripts/setup bench
 	@scripts/bench
 
 lint: ## formatting, static analysis, floors, lengths
