@@ -97,8 +97,8 @@ void http_figures_write(const struct http_figures *figures, struct metrics *m)
             char status[12] = "(other)";
             if (row->answers[k].status != OTHER_STATUS)
                 snprintf(status, sizeof(status), "%d", row->answers[k].status);
-            metrics_int(m, (int64_t)row->answers[k].count, "method", s.method, "route",
-                        s.route, "status", status, NULL);
+            metrics_int(m, (int64_t)row->answers[k].count,
+                        LABELS("method", s.method, "route", s.route, "status", status));
         }
     }
     metrics_family(m, "holdfast_http_request_seconds", METRIC_HISTOGRAM,
@@ -106,8 +106,7 @@ void http_figures_write(const struct http_figures *figures, struct metrics *m)
     for (size_t i = 0; i <= figures->count; i++) {
         struct series s = series_of(figures, i);
         if (figures->routes[i].answer_count > 0)
-            metrics_histogram(
-                m, &figures->routes[i].took, histogram_times,
-                (const char *const[4]){ "method", s.method, "route", s.route });
+            metrics_histogram(m, &figures->routes[i].took, histogram_times,
+                              LABELS("method", s.method, "route", s.route));
     }
 }

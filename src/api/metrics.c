@@ -99,8 +99,8 @@ static void write_count(struct metrics *m, const struct scrape *scrape, const ch
 {
     metrics_family(m, name, METRIC_COUNTER, help);
     for (size_t i = 0; i < scrape->queue_count; i++)
-        metrics_int(m, scrape->queues[i].count[counter], "queue", scrape->queues[i].name,
-                    NULL);
+        metrics_int(m, scrape->queues[i].count[counter],
+                    LABELS("queue", scrape->queues[i].name));
 }
 
 static void write_jobs(struct metrics *m, const struct scrape *scrape, int64_t now)
@@ -108,15 +108,16 @@ static void write_jobs(struct metrics *m, const struct scrape *scrape, int64_t n
     metrics_family(m, "holdfast_jobs", METRIC_GAUGE, "Jobs by queue and state.");
     for (size_t i = 0; i < scrape->queue_count; i++)
         for (int state = JOB_SCHEDULED; state <= JOB_STATE_MAX; state++)
-            metrics_int(m, scrape->queues[i].count[COUNT_ACCEPTED + state], "queue",
-                        scrape->queues[i].name, "state", job_state_name(state), NULL);
+            metrics_int(
+                m, scrape->queues[i].count[COUNT_ACCEPTED + state],
+                LABELS("queue", scrape->queues[i].name, "state", job_state_name(state)));
     write_count(m, scrape, "holdfast_jobs_accepted_total", COUNT_ACCEPTED,
                 "Jobs ever accepted, retries included.");
     write_count(m, scrape, "holdfast_jobs_pruned_total", COUNT_PRUNED,
                 "Jobs that retention has removed.");
     metrics_family(m, "holdfast_queue_paused", METRIC_GAUGE, "1 while it is paused.");
     for (size_t i = 0; i < scrape->queue_count; i++)
-        metrics_int(m, scrape->queues[i].paused, "queue", scrape->queues[i].name, NULL);
+        metrics_int(m, scrape->queues[i].paused, LABELS("queue", scrape->queues[i].name));
     metrics_family(m, "holdfast_oldest_overdue_run_age_seconds", METRIC_GAUGE,
                    "Since the deadline of the run that is over it the longest; 0: none.");
     metrics_seconds(m, scrape->overdue_at ? now - scrape->overdue_at : 0, NULL);
@@ -167,13 +168,13 @@ static void write_totals(struct metrics *m, const struct engine_totals *t)
     metrics_family(m, "holdfast_runs_failed_total", METRIC_COUNTER,
                    "Runs that failed, by the type of their error.");
     for (int type = ERROR_NONE + 1; type <= ERROR_TYPE_MAX; type++)
-        metrics_int(m, (int64_t)t->work.failures_by[type], "type", error_type_name(type),
-                    NULL);
+        metrics_int(m, (int64_t)t->work.failures_by[type],
+                    LABELS("type", error_type_name(type)));
     metrics_family(m, "holdfast_recoveries_total", METRIC_COUNTER,
                    "Recoveries that came to their end, by occasion.");
     for (int type = RECOVERY_START; type <= RECOVERY_MANUAL; type++)
-        metrics_int(m, (int64_t)t->recoveries[type], "type", recovery_type_name(type),
-                    NULL);
+        metrics_int(m, (int64_t)t->recoveries[type],
+                    LABELS("type", recovery_type_name(type)));
 }
 
 static void write_histograms(struct metrics *m, const struct engine_totals *t)
@@ -184,9 +185,8 @@ static void write_histograms(struct metrics *m, const struct engine_totals *t)
     metrics_family(m, "holdfast_run_seconds", METRIC_HISTOGRAM,
                    "From the start of a run to its end, by outcome.");
     for (int i = 0; i < RUN_OUTCOMES; i++)
-        metrics_histogram(
-            m, &t->work.ran[i], histogram_times,
-            (const char *const[4]){ "outcome", job_state_name(JOB_COMPLETED + i) });
+        metrics_histogram(m, &t->work.ran[i], histogram_times,
+                          LABELS("outcome", job_state_name(JOB_COMPLETED + i)));
     metrics_family(m, "holdfast_recovery_seconds", METRIC_HISTOGRAM,
                    "From the beginning of a recovery to its end.");
     metrics_histogram(m, &t->recovery_time, histogram_times, NULL);
@@ -278,7 +278,7 @@ static void write_all(struct metrics *m, const struct scrape *scrape)
     if (api->server)
         http_server_stats(api->server, &stats);
     metrics_family(m, "holdfast_build_info", METRIC_GAUGE, "1, with the version.");
-    metrics_int(m, 1, "version", api->options.version, NULL);
+    metrics_int(m, 1, LABELS("version", api->options.version));
     write_gauge(m, "holdfast_store_up", scrape->look.result == 0,
                 "1: the store could be read for this answer; 0: jobs are missing here.");
     if (scrape->look.result == 0)

@@ -3,7 +3,6 @@
  * metrics_text.c -- lines of Prometheus' text format. */
 #include "api/metrics_text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 static const char *const type_names[] = {
@@ -37,14 +36,21 @@ static void add_label(struct buf *out, bool first, const char *name, const char 
     buf_byte(out, '"');
 }
 
-static void add_labels(struct buf *out, va_list args)
+/* The beginning of a line: the name with its suffix, the labels, and `le` if it is a
+ * bucket's. */
+static void begin_line(struct metrics *m, const char *suffix, const char *const *labels,
+                       const char *le)
 {
-    const char *name = NULL;
     bool first = true;
-    for (; (name = va_arg(args, const char *)) != NULL; first = false)
-        add_label(out, first, name, va_arg(args, const char *));
-    if (!first)
-        buf_byte(out, '}');
+    buf_text(m->out, m->name);
+    buf_text(m->out, suffix);
+    for (; labels && *labels; labels += 2, first = false)
+        add_label(m->out, first, labels[0], labels[1]);
+    if (le)
+        add_label(m->out, first, "le", le);
+    if (!first || le)
+        buf_byte(m->out, '}');
+    buf_byte(m->out, ' ');
 }
 
 static void add_seconds(struct buf *out, int64_t us)
@@ -54,53 +60,28 @@ static void add_seconds(struct buf *out, int64_t us)
                (long long)(us < 0 ? -us : us) % US_PER_S);
 }
 
-void metrics_int(struct metrics *m, int64_t value, ...)
+void metrics_int(struct metrics *m, int64_t value, const char *const *labels)
 {
-    va_list args;
-    va_start(args, value);
-    buf_text(m->out, m->name);
-    add_labels(m->out, args);
-    va_end(args);
-    buf_printf(m->out, " %lld\n", (long long)value);
+    begin_line(m, "", labels, NULL);
+    buf_printf(m->out, "%lld\n", (long long)value);
 }
 
-void metrics_seconds(struct metrics *m, int64_t value_us, ...)
+void metrics_seconds(struct metrics *m, int64_t value_us, const char *const *labels)
 {
-    va_list args;
-    va_start(args, value_us);
-    buf_text(m->out, m->name);
-    add_labels(m->out, args);
-    va_end(args);
-    buf_byte(m->out, ' ');
+    begin_line(m, "", labels, NULL);
     add_seconds(m->out, value_us);
     buf_byte(m->out, '\n');
 }
 
-/* One line of a histogram: its suffix, the labels, and `le` if it is a bucket's. */
-static void add_line(struct metrics *m, const char *suffix, const char *const labels[4],
-                     const char *le)
-{
-    bool first = true;
-    buf_text(m->out, m->name);
-    buf_text(m->out, suffix);
-    for (int i = 0; labels && i < 4 && labels[i]; i += 2, first = false)
-        add_label(m->out, first, labels[i], labels[i + 1]);
-    if (le)
-        add_label(m->out, first, "le", le);
-    if (!first || le)
-        buf_byte(m->out, '}');
-    buf_byte(m->out, ' ');
-}
-
-static void add_bucket(struct metrics *m, const char *const labels[4], const char *le,
+static void add_bucket(struct metrics *m, const char *const *labels, const char *le,
                        uint64_t count)
 {
-    add_line(m, "_bucket", labels, le);
+    begin_line(m, "_bucket", labels, le);
     buf_printf(m->out, "%llu\n", (unsigned long long)count);
 }
 
 void metrics_histogram(struct metrics *m, const struct histogram *histogram,
-                       const int64_t *bounds, const char *const labels[4])
+                       const int64_t *bounds, const char *const *labels)
 {
     bool times = bounds == histogram_times;
     uint64_t count = 0;
@@ -114,12 +95,12 @@ void metrics_histogram(struct metrics *m, const struct histogram *histogram,
     }
     count += histogram->counts[HISTOGRAM_BOUNDS];
     add_bucket(m, labels, "+Inf", count);
-    add_line(m, "_sum", labels, NULL);
+    begin_line(m, "_sum", labels, NULL);
     if (times)
         add_seconds(m->out, histogram->sum);
     else
         buf_int(m->out, histogram->sum);
     buf_byte(m->out, '\n');
-    add_line(m, "_count", labels, NULL);
+    begin_line(m, "_count", labels, NULL);
     buf_printf(m->out, "%llu\n", (unsigned long long)count);
 }

@@ -3,7 +3,7 @@
  * metrics_text.h -- Prometheus' text format (0.0.4), written.
  *
  *   metrics_family(m, "holdfast_jobs", METRIC_GAUGE, "Jobs by queue and state.");
- *   metrics_int(m, 7, "queue", "mail", "state", "queued", NULL);
+ *   metrics_int(m, 7, LABELS("queue", "mail", "state", "queued"));
  *
  * gives
  *
@@ -27,11 +27,14 @@ struct metrics {
 
 void metrics_family(struct metrics *m, const char *name, enum metric_type type,
                     const char *help);
-/* One series of it; labels come in pairs, name and value, up to a NULL. */
-void metrics_int(struct metrics *m, int64_t value, ...) __attribute__((sentinel));
+
+/* Labels come in pairs, name and value, up to a NULL; NULL alone: none. */
+#define LABELS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+/* One series of the family. */
+void metrics_int(struct metrics *m, int64_t value, const char *const *labels);
 /* The same in seconds. */
-void metrics_seconds(struct metrics *m, int64_t value_us, ...) __attribute__((sentinel));
-/* A histogram of times, in seconds, or of sizes: one series, with at most two labels
- * (NULL: none). */
+void metrics_seconds(struct metrics *m, int64_t value_us, const char *const *labels);
+/* A histogram of times, in seconds, or of sizes: its buckets, sum and count. */
 void metrics_histogram(struct metrics *m, const struct histogram *histogram,
-                       const int64_t *bounds, const char *const labels[4]);
+                       const int64_t *bounds, const char *const *labels);

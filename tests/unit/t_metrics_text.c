@@ -35,7 +35,7 @@ TEST(a_family_has_its_help_its_type_and_its_series)
     begin();
     metrics_family(&m, "a_total", METRIC_COUNTER, "Help.");
     metrics_int(&m, 7, NULL);
-    metrics_int(&m, -8, "x", "1", "y", "2", NULL);
+    metrics_int(&m, -8, LABELS("x", "1", "y", "2"));
     metrics_family(&m, "b_seconds", METRIC_GAUGE, "More.");
     metrics_seconds(&m, 1500000, NULL);
     metrics_seconds(&m, -1, NULL);
@@ -49,7 +49,7 @@ TEST(what_is_in_a_label_stays_in_it)
 {
     begin();
     metrics_family(&m, "a", METRIC_GAUGE, "Help.");
-    metrics_int(&m, 1, "x", "q\"uo\\te\nd", NULL);
+    metrics_int(&m, 1, LABELS("x", "q\"uo\\te\nd"));
     check_written("# HELP a Help.\n# TYPE a gauge\na{x=\"q\\\"uo\\\\te\\nd\"} 1\n");
 }
 
@@ -62,7 +62,7 @@ TEST(buckets_of_a_histogram_add_up)
     histogram_add(&h, histogram_sizes, 9000);
     begin();
     metrics_family(&m, "a", METRIC_HISTOGRAM, "Help.");
-    metrics_histogram(&m, &h, histogram_sizes, (const char *const[4]){ "x", "y" });
+    metrics_histogram(&m, &h, histogram_sizes, LABELS("x", "y"));
     check_ok(buf_end(&out, &text));
     check_has(text, "a_bucket{x=\"y\",le=\"1\"} 1\na_bucket{x=\"y\",le=\"2\"} 2\n");
     check_has(text, "a_bucket{x=\"y\",le=\"5000\"} 2\na_bucket{x=\"y\",le=\"+Inf\"} 3\n"
