@@ -122,11 +122,9 @@ void api_told(struct api *api, const struct event *event, const char *queue,
         waiters_wake(&api->waiters, event->queue_id);
 }
 
-void api_ready(struct api *api, const int64_t *queue_ids, size_t count)
+void api_ready(struct api *api, const char *const *queues, size_t count)
 {
-    (void)api;
-    (void)queue_ids;
-    (void)count;
+    claims_ready(api, queues, count);
 }
 
 void api_turned(struct api *api, const struct node_status *status)
@@ -139,6 +137,7 @@ void api_stopping(struct api *api)
 {
     api->stopping = true;
     waiters_wake_all(&api->waiters);
+    claims_stopping(api);
     streams_stop(api->streams);
 }
 

@@ -5,6 +5,7 @@
 
 #include "api/api.h"
 #include "api/auth.h"
+#include "api/claims.h"
 #include "api/waiters.h"
 
 struct api {
@@ -15,5 +16,6 @@ struct api {
     struct auth *auth;
     struct http_figures *http_figures;
     struct waiters waiters;
+    struct claim_line claims;
     struct streams *streams; /* of events */
 };

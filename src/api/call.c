@@ -57,6 +57,8 @@ void call_refuse(struct call *call, const struct error *error)
     struct buf buf;
     struct slice text = { 0 };
 
+    if (call->on_refused)
+        call->on_refused(call);
     if (is_passing(code))
         headers[count++] = (struct http_pair){ SLICE("Retry-After"), SLICE("1") };
     if (status->http == 401)

@@ -32,6 +32,8 @@ struct call {
     struct identity who;              /* auth.h */
     bool gone;                        /* the client has hung up */
     void (*on_gone)(struct call *call);
+    /* The call is about to be refused, for whatever reason: gives back what it holds. */
+    void (*on_refused)(struct call *call);
     void *state; /* of the handler */
 };
 
@@ -128,17 +130,22 @@ struct route {
 
 /* Families; each ends with a NULL path.  routes.c lists them. */
 extern const struct route job_routes[];
+extern const struct route claim_routes[];
 extern const struct route event_routes[];
 extern const struct route job_list_routes[];
 extern const struct route job_many_routes[];
 extern const struct route job_story_routes[];
+extern const struct route direct_routes[];
 extern const struct route health_routes[];
 extern const struct route metrics_routes[];
 extern const struct route openapi_routes[];
 extern const struct route project_routes[];
 extern const struct route queue_routes[];
 extern const struct route recovery_routes[];
+extern const struct route reservation_routes[];
+extern const struct route run_routes[];
 extern const struct route stats_routes[];
+extern const struct route worker_routes[];
 
 /* The route of a request, with its params; NULL, and *ret_allowed tells whether the
  * path is there with other methods (a bit per method). */

@@ -365,6 +365,7 @@ static void patch_job(struct call *call)
     if (!command)
         return;
     command->change.job_id = id;
+    command->change.project_id = call->who.project_id;
     if (!v[0].p && !v[1].p && !v[2].p)
         r = error_set(&error, -HF_INVALID, NULL,
                       "There is nothing to change; give runAt, priority or queue.");
@@ -401,6 +402,7 @@ static void cancel_job(struct call *call)
     if (!command)
         return;
     command->cancel.job_id = id;
+    command->cancel.project_id = call->who.project_id;
     int r = reason.p ? json_get_text(reason, "reason", LIMIT_TEXT_BYTES, &command->arena,
                                      &error, &command->cancel.reason)
                      : 0;
@@ -426,6 +428,7 @@ static void retry_job(struct call *call)
     if (!command)
         return;
     command->retry.job_id = id;
+    command->retry.project_id = call->who.project_id;
     call_submit(call, command, retried);
 }
 

@@ -5,6 +5,8 @@
 
 /* clang-format off */
 static const struct route *const families[] = {
+    claim_routes,
+    direct_routes,
     event_routes,
     health_routes,
     job_routes,
@@ -16,7 +18,10 @@ static const struct route *const families[] = {
     project_routes,
     queue_routes,
     recovery_routes,
+    reservation_routes,
+    run_routes,
     stats_routes,
+    worker_routes,
 };
 /* clang-format on */
 

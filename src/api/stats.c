@@ -43,7 +43,8 @@ static void put_rate(struct json_writer *w, const char *key, uint64_t count,
     json_put_raw(w, key, slice_of(text));
 }
 
-static void put_node(struct json_writer *w, const struct node_status *s, int64_t now)
+static void put_node(struct json_writer *w, const struct node_status *s, size_t waiting,
+                     int64_t now)
 {
     const struct engine_totals *t = &s->totals;
     const struct engine_work *work = &t->work;
@@ -58,6 +59,7 @@ static void put_node(struct json_writer *w, const struct node_status *s, int64_t
     json_put_bool(w, "recovering", s->recovering);
     json_put_time(w, "throttledUntil", s->throttled_until > now ? s->throttled_until : 0);
     json_put_int(w, "running", (int64_t)s->run_count);
+    json_put_int(w, "waitingClaims", (int64_t)waiting);
     json_put_int(w, "started", (int64_t)work->claims);
     json_put_int(w, "completed", (int64_t)work->completions);
     json_put_int(w, "failed", (int64_t)work->failures);
@@ -89,7 +91,7 @@ static int show_stats(struct store *store, struct show *show, struct json_writer
     json_begin_object(w);
     json_put_text(w, "version", api->options.version);
     put_jobs(w, list, count);
-    put_node(w, &status, clock_wall_us(api->options.clock));
+    put_node(w, &status, (size_t)show->id, clock_wall_us(api->options.clock));
     json_end_object(w);
     return 0;
 }
@@ -97,7 +99,7 @@ static int show_stats(struct store *store, struct show *show, struct json_writer
 static void get_stats(struct call *call)
 {
     if (call_query_known(call, NULL, 0))
-        call_show(call, READER_QUICK, 0, NULL, show_stats);
+        call_show(call, READER_QUICK, (int64_t)call->api->claims.count, NULL, show_stats);
 }
 
 const struct route stats_routes[] = {

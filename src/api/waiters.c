@@ -27,10 +27,18 @@ static void unlink_from(struct waiter *waiter)
     waiter->link = NULL;
 }
 
+void waiter_end(struct waiter *waiter)
+{
+    if (waiter->link)
+        unlink_from(waiter);
+    if (waiter->timer)
+        event_free(waiter->timer);
+    waiter->timer = NULL;
+}
+
 static void wake(struct waiter *waiter)
 {
-    unlink_from(waiter);
-    event_del(waiter->timer);
+    waiter_end(waiter);
     waiter->woken(waiter->arg);
 }
 
@@ -45,23 +53,15 @@ int waiter_wait(struct waiters *waiters, struct waiter *waiter, int64_t id,
                 int64_t timeout_us)
 {
     assert(!waiter->link && timeout_us >= 0);
-    if (!waiter->timer)
-        waiter->timer = evtimer_new(waiters->loop, on_time, waiter);
+    waiter->timer = evtimer_new(waiters->loop, on_time, waiter);
     struct timeval after = { timeout_us / US_PER_S, timeout_us % US_PER_S };
-    if (!waiter->timer || evtimer_add(waiter->timer, &after) != 0)
+    if (!waiter->timer || evtimer_add(waiter->timer, &after) != 0) {
+        waiter_end(waiter);
         return -HF_NOMEM;
+    }
     waiter->id = id;
     link_into(bucket_of(waiters, id), waiter);
     return 0;
-}
-
-void waiter_end(struct waiter *waiter)
-{
-    if (waiter->link)
-        unlink_from(waiter);
-    if (waiter->timer)
-        event_free(waiter->timer);
-    waiter->timer = NULL;
 }
 
 /* Those to be woken are taken out first: one that wakes up may wait again at

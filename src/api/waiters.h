@@ -26,7 +26,7 @@ struct waiters {
 struct waiter {
     struct waiter *next, **link; /* link is NULL while it does not wait */
     int64_t id;                  /* of the job or queue */
-    struct event *timer;         /* NULL until the first wait */
+    struct event *timer;         /* NULL while it does not wait */
     void (*woken)(void *arg);
     void *arg;
 };
@@ -34,7 +34,7 @@ struct waiter {
 /* Waits for news of a job or a queue, for at most `timeout_us`. */
 must_check int waiter_wait(struct waiters *waiters, struct waiter *waiter, int64_t id,
                            int64_t timeout_us);
-/* Stops waiting, and frees what it held.  Fine if it does not wait. */
+/* Stops waiting; fine if it does not.  One that does not wait holds nothing. */
 void waiter_end(struct waiter *waiter);
 
 void waiters_wake(struct waiters *waiters, int64_t id);

@@ -135,6 +135,13 @@ enum {
     LIMIT_HEADER_BYTES = 8192, /* one header, name and value */
 };
 
+/* Tokens are kept in memory, and all are compared with what a request brings, so that
+ * the time it takes tells nothing. */
+enum {
+    LIMIT_TOKENS = 1000,
+    LIMIT_TOKEN_BYTES = 200,
+};
+
 /* What the other end of an outgoing request may send before it is hung up on: a
  * response is read to its end so that the server can finish its work, but a stream
  * without end is none.  The head is kept whole, so it is smaller. */

@@ -35,11 +35,11 @@ static void on_told(void *arg, const struct event *event, const char *queue,
         api_told(server->api, event, queue, project);
 }
 
-static void on_ready(void *arg, const int64_t *queue_ids, size_t count)
+static void on_ready(void *arg, const char *const *queues, size_t count)
 {
     struct server *server = arg;
     if (server->api)
-        api_ready(server->api, queue_ids, count);
+        api_ready(server->api, queues, count);
 }
 
 static bool adopts(void *arg, const struct job_row *row)

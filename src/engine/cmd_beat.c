@@ -26,6 +26,8 @@ static struct slice session_of(const struct command *c)
         return c->claim.session;
     case OP_BEAT:
         return c->beat.session;
+    case OP_WORKER:
+        return c->worker.session;
     default:
         return (struct slice){ 0 };
     }
@@ -71,13 +73,14 @@ int owner_of_session(struct tx *tx, struct slice session, int64_t *ret)
     return 0;
 }
 
-static int register_session(struct tx *tx, struct slice session, struct slice name,
-                            int64_t *ret)
+static int register_session(struct tx *tx, const struct owner *who, int64_t *ret)
 {
     struct owner owner = { .id = store_id(tx->store),
                            .type = OWNER_REMOTE,
-                           .name = name.p ? name : session,
-                           .session = session,
+                           .name = who->name.p ? who->name : who->session,
+                           .session = who->session,
+                           .host = who->host,
+                           .pid = who->pid,
                            .lease_until = tx->now + tx->engine->settings.lease_us };
     bool inserted = false;
     if (owner.id == 0)
@@ -91,16 +94,16 @@ static int register_session(struct tx *tx, struct slice session, struct slice na
     return 0;
 }
 
-int ensure_session(struct tx *tx, struct slice session, struct slice name, int64_t *ret)
+int ensure_session(struct tx *tx, const struct owner *who, int64_t *ret)
 {
     struct owner owner;
-    struct session_owner *known = find_session(tx, session);
+    struct session_owner *known = find_session(tx, who->session);
     assert(known);
     if (known->owner_id != 0) {
         *ret = known->owner_id;
         return 0;
     }
-    int r = store_owner_by_session(tx->store, session, &tx->store->arena, &owner);
+    int r = store_owner_by_session(tx->store, who->session, &tx->store->arena, &owner);
     if (r == 0 && owner.state == OWNER_ALIVE) {
         known->owner_id = owner.id; /* made by another node a moment ago */
     } else if (r == 0) {
@@ -110,7 +113,7 @@ int ensure_session(struct tx *tx, struct slice session, struct slice name, int64
         r = n < 0 ? store_fail(tx->store, (int)n) : -HF_NOT_FOUND;
     }
     if (r == -HF_NOT_FOUND)
-        r = register_session(tx, session, name, &known->owner_id);
+        r = register_session(tx, who, &known->owner_id);
     if (r == 0)
         *ret = known->owner_id;
     return r;
@@ -186,11 +189,36 @@ int apply_beat(struct tx *tx, struct command *c)
     if (tx->engine->producer)
         return error_set(&c->error, -HF_INVALID, NULL,
                          "This handle is a producer; only a scheduler hears beats.");
-    int r = ensure_session(tx, c->beat.session, c->beat.worker, &owner_id);
+    struct owner who = { .session = c->beat.session,
+                         .name = c->beat.worker,
+                         .host = c->beat.host,
+                         .pid = c->beat.pid };
+    int r = ensure_session(tx, &who, &owner_id);
     if (r == 0)
         r = store_owner_beat(tx->store, owner_id, tx->now + tx->engine->settings.lease_us,
                              &c->beat.out_command);
     if (r < 0)
         return r;
     return review_runs(tx, c, owner_id);
+}
+
+/* ---- what an operator asks of it ---- */
+
+int apply_worker(struct tx *tx, struct command *c)
+{
+    static const char *const events[] = { "worker.run", "worker.quiet", "worker.stop" };
+    int64_t owner_id = 0;
+    bool told = false;
+    assert(c->worker.command >= 0 && c->worker.command < (int)array_len(events));
+    int r = owner_of_session(tx, c->worker.session, &owner_id);
+    if (r == 0)
+        r = store_owner_command(tx->store, owner_id, c->worker.command, &told);
+    if (r == -HF_NOT_FOUND || (r == 0 && !told))
+        return error_set(&c->error, -HF_NOT_FOUND, NULL,
+                         "There is no live worker with the session %.*s.",
+                         (int)c->worker.session.n, c->worker.session.p);
+    if (r == 0)
+        tell_event(tx, &(struct event){ .type = slice_of(events[c->worker.command]),
+                                        .owner_id = owner_id });
+    return r;
 }

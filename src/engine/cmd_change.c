@@ -9,6 +9,12 @@ static int not_found(struct command *c, int64_t id)
                      (long long)id);
 }
 
+/* Whoever is bound to a project is not told that other jobs are there. */
+static bool is_hidden(const struct job *job, int64_t project_id)
+{
+    return project_id != 0 && job->project_id != project_id;
+}
+
 enum { CHAIN_MAX = 100000 }; /* a chain is finite; this only stops a loop in bad rows */
 
 /* The last job of the chain that `id` belongs to. */
@@ -73,6 +79,8 @@ int apply_cancel(struct tx *tx, struct command *c)
     if (!row)
         return r == -HF_NOT_FOUND ? not_found(c, c->cancel.job_id) : r;
     struct job *job = &row->job;
+    if (is_hidden(job, c->cancel.project_id))
+        return not_found(c, c->cancel.job_id);
     struct slice reason =
         c->cancel.reason.p ? c->cancel.reason : SLICE("Cancelled by request.");
     struct transition to = transition(job->state, ON_CANCEL);
@@ -121,6 +129,8 @@ int apply_change(struct tx *tx, struct command *c)
     if (!row)
         return r == -HF_NOT_FOUND ? not_found(c, c->change.job_id) : r;
     struct job *job = &row->job;
+    if (is_hidden(job, c->change.project_id))
+        return not_found(c, c->change.job_id);
     if (transition(job->state, ON_CHANGE).next == 0)
         return error_set(&c->error, -HF_CONFLICT, NULL,
                          "Job %lld is %s; only a job that waits can be changed.",
@@ -206,6 +216,8 @@ int apply_retry(struct tx *tx, struct command *c)
     if (!row)
         return r == -HF_NOT_FOUND ? not_found(c, c->retry.job_id) : r;
     struct job *job = &row->job;
+    if (is_hidden(job, c->retry.project_id))
+        return not_found(c, c->retry.job_id);
     assert(transition(job->state, ON_RETRY).next != 0);
     c->retry.out_id = job->id;
     c->retry.out_made = c->retry.out_changed = false;

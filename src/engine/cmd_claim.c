@@ -184,6 +184,21 @@ static int64_t take(struct taking *t, const struct claim *claim)
     return (int64_t)n;
 }
 
+/* The one job that the hold on a queue lets through, if it is for this class. */
+static int take_held(struct taking *t, struct gate *gate, int class, int64_t owner_id)
+{
+    struct job job;
+    if (!gate || gate->paused || gate->held_job_id == 0)
+        return 0;
+    int r = store_claim_held(t->tx->store, gate->held_job_id, gate->queue_id, class,
+                             owner_id, &job);
+    if (r == 0) {
+        begin_run(t, &job);
+        gate->busy++;
+    }
+    return r == -HF_CONFLICT ? 0 : r;
+}
+
 static size_t smaller(int64_t a, int64_t b)
 {
     int64_t n = a < b ? a : b;
@@ -260,6 +275,10 @@ static int answer_with(struct command *c, struct taking *t)
         };
         for (size_t k = 0; k < array_len(texts); k++)
             *texts[k] = arena_dup(&c->arena, *texts[k]);
+        struct queue_entry *queue = store_queue_by_id(t->tx->store, job->queue_id);
+        const char *project = store_project_name(t->tx->store, job->project_id);
+        out[i].queue = arena_dup(&c->arena, slice_of(queue ? queue->queue.name : ""));
+        out[i].project = arena_dup(&c->arena, slice_of(project));
     }
     c->claim.out = out;
     c->claim.out_count = t->count;
@@ -355,9 +374,10 @@ static int claim_queues(struct taking *t, struct command *c)
             entry = tx->store->queues[i];
         else if (store_queue(tx->store, c->claim.queues[i], false, &entry) < 0)
             continue;
-        int64_t wanted =
-            room(gate_of(tx, entry->queue.id), (int64_t)(t->limit - t->count));
-        int64_t taken = wanted > 0 ? take_remote(t, entry->queue.id, wanted) : 0;
+        struct gate *gate = gate_of(tx, entry->queue.id);
+        int64_t wanted = room(gate, (int64_t)(t->limit - t->count));
+        int64_t taken = wanted > 0 ? take_remote(t, entry->queue.id, wanted)
+                                   : take_held(t, gate, CLASS_REMOTE, 0);
         if (taken < 0)
             return (int)taken;
     }
@@ -375,7 +395,11 @@ int apply_claim(struct tx *tx, struct command *c)
     if (tx->engine->producer)
         return error_set(&c->error, -HF_INVALID, NULL,
                          "This handle is a producer; only a scheduler gives out jobs.");
-    int r = ensure_session(tx, c->claim.session, c->claim.worker, &t.owner_id);
+    struct owner who = { .session = c->claim.session,
+                         .name = c->claim.worker,
+                         .host = c->claim.host,
+                         .pid = c->claim.pid };
+    int r = ensure_session(tx, &who, &t.owner_id);
     t.out = arena_array(&tx->store->arena, struct started, t.limit);
     if (r == 0 && !t.out)
         r = store_fail(tx->store, -HF_NOMEM);
@@ -387,6 +411,21 @@ int apply_claim(struct tx *tx, struct command *c)
 }
 
 /* ---- this node ---- */
+
+/* No slot is waited for: the queue is empty but for this job. */
+static int take_held_for_node(struct taking *t, struct gate *gate)
+{
+    struct engine *engine = t->tx->engine;
+    t->count = 0;
+    t->limit = 1;
+    t->out = arena_array(&t->tx->store->arena, struct started, t->limit);
+    if (!t->out)
+        return store_fail(t->tx->store, -HF_NOMEM);
+    int r = take_held(t, gate, CLASS_NODE, engine->owner_id);
+    if (r == 0 && t->count > 0)
+        note_started(engine, &t->out[0]);
+    return r < 0 ? r : engine->store->failed;
+}
 
 static int take_for_node(struct taking *t, struct dispatch_queue *queue)
 {
@@ -447,7 +486,8 @@ int claim_for_node(struct tx *tx)
             dispatch_queue(&engine->dispatch, tx->gates[i].queue_id, -1);
         if (!queue || !queue->hint || local_busy(engine) >= engine->capacity)
             continue;
-        int r = take_for_node(&t, queue);
+        int r = tx->gates[i].held_job_id ? take_held_for_node(&t, &tx->gates[i])
+                                         : take_for_node(&t, queue);
         if (r < 0)
             return r;
     }

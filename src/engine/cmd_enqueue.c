@@ -293,6 +293,11 @@ static int enqueue_one(struct tx *tx, struct command *command, const struct new_
         r = look_for_key(tx, command, in, &job, out);
     if (r <= 0)
         return r;
+    if (command->enqueue.reservation_id) {
+        r = reservation_take_job(tx, command, command->enqueue.reservation_id, &job);
+        if (r < 0)
+            return r;
+    }
     store_job_insert(tx->store, &job);
     tell_ordinary(tx, &job, "job.enqueued");
     tx->engine->totals.work.enqueued++;
@@ -303,9 +308,10 @@ static int enqueue_one(struct tx *tx, struct command *command, const struct new_
     if (job.expires_at && job.expires_at < tx->engine->next_expiry)
         tx->engine->next_expiry = job.expires_at;
     struct queue_entry *queue = store_queue_by_id(tx->store, job.queue_id);
+    struct slice name = queue ? slice_of(queue->queue.name) : (struct slice){ 0 };
     *out = (struct enqueued){ .id = job.id,
                               .state = job.state,
-                              .queue = queue ? queue->queue.name : NULL };
+                              .queue = arena_dup(&command->arena, name).p };
     if (made) {
         *made = job;
         made->retry_delays = arena_dup(&command->arena, job.retry_delays);

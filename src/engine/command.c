@@ -23,11 +23,23 @@ static const size_t ARENA_CAP =
     (size_t)LIMIT_CLAIM_JOBS * (LIMIT_PAYLOAD_BYTES + LIMIT_METADATA_BYTES + TEXTS_BYTES);
 
 static const char *const op_names[OPS] = {
-    [OP_ENQUEUE] = "enqueue", [OP_CLAIM] = "claim",       [OP_COMPLETE] = "complete",
-    [OP_FAIL] = "fail",       [OP_PROGRESS] = "progress", [OP_CANCEL] = "cancel",
-    [OP_CHANGE] = "change",   [OP_RETRY] = "retry",       [OP_QUEUE] = "queue",
-    [OP_PROJECT] = "project", [OP_BEAT] = "beat",         [OP_RESERVE] = "reserve",
-    [OP_RELEASE] = "release", [OP_RENEW] = "renew",
+    [OP_ENQUEUE] = "enqueue",
+    [OP_CLAIM] = "claim",
+    [OP_COMPLETE] = "complete",
+    [OP_FAIL] = "fail",
+    [OP_PROGRESS] = "progress",
+    [OP_CANCEL] = "cancel",
+    [OP_CHANGE] = "change",
+    [OP_RETRY] = "retry",
+    [OP_QUEUE] = "queue",
+    [OP_PROJECT] = "project",
+    [OP_BEAT] = "beat",
+    [OP_RESERVE] = "reserve",
+    [OP_RELEASE] = "release",
+    [OP_RENEW] = "renew",
+    [OP_WORKER] = "worker",
+    [OP_TOKEN] = "token",
+    [OP_TOKEN_DROP] = "token-drop",
 };
 
 struct command *command_new(enum op op)

@@ -35,6 +35,9 @@ enum op {
     OP_RESERVE,
     OP_RELEASE,
     OP_RENEW,
+    OP_WORKER,
+    OP_TOKEN,
+    OP_TOKEN_DROP,
     OPS
 };
 
@@ -72,12 +75,13 @@ struct enqueued {
     int64_t id;
     bool deduplicated; /* an existing job was returned instead */
     int state;
-    const char *queue; /* of a new one: its name, good as long as the engine lives */
+    const char *queue; /* of a new one: its name, in the command's arena */
 };
 
 /* A run as it is given to whoever executes it. */
 struct started {
-    struct job job; /* payload included; slices in the claim's arena */
+    struct job job;              /* payload included; slices in the claim's arena */
+    struct slice queue, project; /* names, for remote workers; absent on a node */
     int64_t started_at, deadline_at, owner_id;
     bool adopted; /* it was under way already, under a node that is gone */
 };
@@ -96,6 +100,7 @@ struct command {
         struct { /* all or nothing */
             struct new_job *jobs;
             size_t count;
+            int64_t reservation_id;       /* 0, or the one job runs under this hold */
             struct slice idempotency_key; /* absent: none */
             uint8_t body_hash[32];
             struct enqueued *out; /* as many as jobs; allocated by the builder */
@@ -107,6 +112,8 @@ struct command {
             size_t queue_count;
             size_t count;
             struct slice session, worker; /* a remote worker */
+            struct slice host;            /* where it runs, if it says so */
+            int64_t pid;                  /* 0: not told */
             struct slice claim_id;        /* absent, or: same id, same answer */
             int64_t job_id;               /* 0, or only this one (direct calls) */
             struct started *out;
@@ -133,18 +140,21 @@ struct command {
         } progress;
         struct {
             int64_t job_id;
+            int64_t project_id; /* 0, or it must be of this one */
             struct slice reason;
             int out_state;
         } cancel;
         struct { /* of a waiting job; 0 or absent: unchanged */
             int64_t job_id, run_at;
+            int64_t project_id; /* 0, or it must be of this one */
             int priority;
             struct slice queue;
             int out_state;
         } change;
         struct {
             int64_t job_id;
-            int64_t out_id; /* the retry, or the live tail as it is */
+            int64_t project_id; /* 0, or it must be of this one */
+            int64_t out_id;     /* the retry, or the live tail as it is */
             bool out_made;
             bool out_changed; /* made, or made due */
         } retry;
@@ -178,14 +188,29 @@ struct command {
         } reserve;
         struct {
             int64_t reservation_id;
+            struct slice queue;  /* absent, or it must be of this one */
             struct slice holder; /* must be the holder's; absent: an operator */
             struct reservation out;
         } release;
         struct {
             int64_t reservation_id, ttl_us; /* 0: as before */
+            struct slice queue;             /* absent, or it must be of this one */
             struct slice holder;
             struct reservation out;
         } renew;
+        struct { /* what an operator asks of a remote worker, told at its next beat */
+            struct slice session;
+            int command; /* 0 run, 1 quiet, 2 stop */
+        } worker;
+        struct {
+            struct slice name, project; /* project absent: not bound */
+            int role;
+            uint8_t hash[32]; /* of its text, which nobody keeps */
+            struct token out; /* name and hash absent */
+        } token;
+        struct {
+            int64_t id;
+        } token_drop;
     };
 };
 

@@ -268,6 +268,9 @@ int apply_beat(struct tx *tx, struct command *command);
 int apply_reserve(struct tx *tx, struct command *command);
 int apply_release(struct tx *tx, struct command *command);
 int apply_renew(struct tx *tx, struct command *command);
+int apply_worker(struct tx *tx, struct command *command);
+int apply_token(struct tx *tx, struct command *command);
+int apply_token_drop(struct tx *tx, struct command *command);
 /* All completions of a pile at once. */
 int apply_completions(struct tx *tx, struct command **commands, size_t count);
 
@@ -346,8 +349,8 @@ int load_sessions(struct tx *tx, struct command **commands, size_t count);
 int owner_of_session(struct tx *tx, struct slice session, int64_t *ret);
 
 /* The same, and makes the owner when it is new, or was judged dead: whoever
- * comes back is a new owner. */
-int ensure_session(struct tx *tx, struct slice session, struct slice name, int64_t *ret);
+ * comes back is a new owner.  Only session, name, host and pid of `who` count. */
+int ensure_session(struct tx *tx, const struct owner *who, int64_t *ret);
 
 /* A claim or a finish of somebody may have made work ready here. */
 void hint_queue(struct engine *engine, int64_t queue_id);
@@ -361,6 +364,12 @@ int64_t expire_some(struct tx *tx);
 
 /* reservation.c */
 int64_t reservation_tick(struct tx *tx);
+/* A new job that runs under a hold of this process, and alone: it may take no longer
+ * than the hold lasts, is not tried again, and the hold ends with it. */
+int reservation_take_job(struct tx *tx, struct command *command, int64_t id,
+                         struct job *job);
+/* A hold has ended: the job it was for does not begin any more. */
+int reservation_ended(struct tx *tx, const struct reservation *reservation);
 /* kinds.c: what this node executes is noted in the store, and waiting jobs are
  * classed anew, chunk by chunk in kinds_step(): 1 more, 0 done, negative. */
 must_check int kinds_register(struct engine *engine);

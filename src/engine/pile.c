@@ -23,12 +23,21 @@
 
 /* Completions and claims are not here: they are applied by the set. */
 static int (*const ops[OPS])(struct tx *tx, struct command *command) = {
-    [OP_ENQUEUE] = apply_enqueue,   [OP_FAIL] = apply_fail,
-    [OP_PROGRESS] = apply_progress, [OP_CANCEL] = apply_cancel,
-    [OP_CHANGE] = apply_change,     [OP_RETRY] = apply_retry,
-    [OP_QUEUE] = apply_queue,       [OP_PROJECT] = apply_project,
-    [OP_BEAT] = apply_beat,         [OP_RESERVE] = apply_reserve,
-    [OP_RELEASE] = apply_release,   [OP_RENEW] = apply_renew,
+    [OP_ENQUEUE] = apply_enqueue,
+    [OP_FAIL] = apply_fail,
+    [OP_PROGRESS] = apply_progress,
+    [OP_CANCEL] = apply_cancel,
+    [OP_CHANGE] = apply_change,
+    [OP_RETRY] = apply_retry,
+    [OP_QUEUE] = apply_queue,
+    [OP_PROJECT] = apply_project,
+    [OP_BEAT] = apply_beat,
+    [OP_RESERVE] = apply_reserve,
+    [OP_RELEASE] = apply_release,
+    [OP_RENEW] = apply_renew,
+    [OP_WORKER] = apply_worker,
+    [OP_TOKEN] = apply_token,
+    [OP_TOKEN_DROP] = apply_token_drop,
 };
 
 /* ---- the rows of a pile ---- */

@@ -310,6 +310,8 @@ static int64_t holds_chunk(struct tx *tx, void *arg)
         r = have_id(tx, rec);
         if (r == 0)
             r = store_reservation_update(store, v, old_state);
+        if (r == 0)
+            r = reservation_ended(tx, v);
         rec->counts.reservations_expired++;
         hint_queue(tx->engine, v->queue_id);
         tell(tx, &(struct job){ .queue_id = v->queue_id }, "reservation.expired",

@@ -26,6 +26,21 @@ static void tell_reservation(struct tx *tx, const struct reservation *v, const c
          quoted(tx, v->holder), quoted(tx, v->reason));
 }
 
+int reservation_ended(struct tx *tx, const struct reservation *v)
+{
+    int r = 0;
+    if (v->owner_id == 0 || v->job_id == 0)
+        return 0;
+    struct job_row *row = tx_job(tx, v->job_id, &r);
+    if (!row)
+        return r == -HF_NOT_FOUND ? 0 : r;
+    if (job_state_waiting(row->job.state))
+        cancel_waiting(tx, &row->job,
+                       SLICE("The direct call it was for ended before it was started."),
+                       "job.cancelled");
+    return tx->store->failed;
+}
+
 static int change(struct tx *tx, struct reservation *v, int state, const char *type)
 {
     int old_state = v->state;
@@ -37,9 +52,10 @@ static int change(struct tx *tx, struct reservation *v, int state, const char *t
         v->ended_at = tx->now;
     }
     int r = store_reservation_update(tx->store, v, old_state);
-    if (r == 0)
-        tell_reservation(tx, v, type);
-    return r;
+    if (r < 0)
+        return r;
+    tell_reservation(tx, v, type);
+    return v->ended_at ? reservation_ended(tx, v) : 0;
 }
 
 static int queue_is_busy(struct tx *tx, int64_t queue_id, bool *ret)
@@ -53,6 +69,37 @@ static int queue_is_busy(struct tx *tx, int64_t queue_id, bool *ret)
     return r;
 }
 
+/* A hold of a direct call is over when its job is. */
+static int job_has_ended(struct tx *tx, const struct reservation *v, bool *ret)
+{
+    struct db_rows rows;
+    int r = store_flush(tx->store);
+    if (r < 0)
+        return r;
+    *ret = true; /* retention may have removed it */
+    r = db_query(tx->store->db, SQL_JOB_STATES, (struct db_value[]){ db_int(v->job_id) },
+                 1, &rows);
+    if (r >= 0 && (r = db_next(&rows)) > 0)
+        *ret = job_state_terminal((int)db_get_int(&rows, 1));
+    db_done(&rows);
+    return r < 0 ? store_fail(tx->store, r) : 0;
+}
+
+/* Whether it has ended now, by its job's end or its own time. */
+static int end_active(struct tx *tx, struct reservation *v, bool *ret)
+{
+    bool done = false;
+    int r = v->owner_id && v->job_id ? job_has_ended(tx, v, &done) : 0;
+    *ret = done || v->expires_at <= tx->now;
+    if (r < 0 || !*ret)
+        return r;
+    if (!done)
+        v->reason = SLICE("Its time was over before it was released.");
+    hint_queue(tx->engine, v->queue_id);
+    return change(tx, v, done ? RESERVATION_RELEASED : RESERVATION_EXPIRED,
+                  done ? "reservation.released" : "reservation.expired");
+}
+
 /* Brings the holds of one queue up to date, oldest first: ends what is over,
  * lets the next one drain, grants it when nothing runs. */
 static int advance(struct tx *tx, struct reservation *list, size_t count)
@@ -62,12 +109,11 @@ static int advance(struct tx *tx, struct reservation *list, size_t count)
     for (size_t i = 0; i < count && r == 0; i++) {
         struct reservation *v = &list[i];
         bool waits = v->state == RESERVATION_WAITING || v->state == RESERVATION_DRAINING;
-        if (v->state == RESERVATION_ACTIVE && v->expires_at <= tx->now) {
-            v->reason = SLICE("Its time was over before it was released.");
-            r = change(tx, v, RESERVATION_EXPIRED, "reservation.expired");
-            hint_queue(tx->engine, v->queue_id);
+        bool ended = false;
+        if (v->state == RESERVATION_ACTIVE)
+            r = end_active(tx, v, &ended);
+        if (r < 0 || ended)
             continue;
-        }
         if (v->state == RESERVATION_WAITING && !held)
             r = change(tx, v, RESERVATION_DRAINING, "reservation.draining");
         if (v->state == RESERVATION_DRAINING && r == 0) {
@@ -165,12 +211,18 @@ int apply_reserve(struct tx *tx, struct command *c)
     return r < 0 ? r : read_back(tx, v.id, &c->reserve.out);
 }
 
+static bool is_of_queue(struct tx *tx, const struct reservation *v, struct slice name)
+{
+    const struct queue_entry *queue = store_queue_by_id(tx->store, v->queue_id);
+    return !name.p || (queue && slice_equal(name, slice_of(queue->queue.name)));
+}
+
 /* The reservation of a command, if it is open and the caller may touch it. */
-static int open_one(struct tx *tx, struct command *c, int64_t id, struct slice holder,
-                    struct reservation *v)
+static int open_one(struct tx *tx, struct command *c, int64_t id, struct slice queue,
+                    struct slice holder, struct reservation *v)
 {
     int r = store_reservation_get(tx->store, id, &tx->store->arena, v);
-    if (r == -HF_NOT_FOUND)
+    if (r == -HF_NOT_FOUND || (r == 0 && !is_of_queue(tx, v, queue)))
         return not_found(c, id);
     if (r < 0)
         return r;
@@ -188,7 +240,8 @@ static int open_one(struct tx *tx, struct command *c, int64_t id, struct slice h
 int apply_release(struct tx *tx, struct command *c)
 {
     struct reservation v;
-    int r = open_one(tx, c, c->release.reservation_id, c->release.holder, &v);
+    int r = open_one(tx, c, c->release.reservation_id, c->release.queue,
+                     c->release.holder, &v);
     if (r == 0)
         r = change(tx, &v, RESERVATION_RELEASED, "reservation.released");
     if (r == 0)
@@ -208,7 +261,7 @@ int apply_renew(struct tx *tx, struct command *c)
         return error_set(&c->error, -HF_INVALID, "ttlMs",
                          "ttlMs is %lld; it must be between 1 and %d.",
                          (long long)(ttl / US_PER_MS), LIMIT_RESERVATION_MS);
-    int r = open_one(tx, c, c->renew.reservation_id, c->renew.holder, &v);
+    int r = open_one(tx, c, c->renew.reservation_id, c->renew.queue, c->renew.holder, &v);
     if (r < 0)
         return r;
     if (v.state != RESERVATION_ACTIVE)
@@ -221,4 +274,23 @@ int apply_renew(struct tx *tx, struct command *c)
     if (r == 0)
         c->renew.out = without_texts(v);
     return r;
+}
+
+int reservation_take_job(struct tx *tx, struct command *c, int64_t id, struct job *job)
+{
+    struct reservation v;
+    struct slice anyone = { 0 };
+    int r = open_one(tx, c, id, anyone, anyone, &v);
+    if (r < 0)
+        return r;
+    if (v.state != RESERVATION_ACTIVE || v.job_id != 0 || v.queue_id != job->queue_id)
+        return error_set(&c->error, -HF_CONFLICT, NULL,
+                         "Reservation %lld does not hold the job's queue for it.",
+                         (long long)id);
+    if (job->max_execution_us > v.expires_at - tx->now)
+        job->max_execution_us = v.expires_at - tx->now;
+    job->max_retries = job->retries_left = 0;
+    job->on_crash = ON_CRASH_FAIL;
+    v.job_id = job->id;
+    return store_reservation_update(tx->store, &v, RESERVATION_ACTIVE);
 }

@@ -85,13 +85,17 @@ bool news_add_told(struct news *news, const struct event *event, const char *que
     return arena_end(&news->arena) == 0;
 }
 
-void news_add_ready(struct news *news, int64_t queue_id)
+void news_add_ready(struct news *news, int64_t queue_id, const char *queue)
 {
     for (size_t i = 0; i < news->ready_count; i++)
-        if (news->ready[i] == queue_id)
+        if (news->ready_ids[i] == queue_id)
             return;
-    if (news->ready_count < NEWS_QUEUES)
-        news->ready[news->ready_count++] = queue_id;
-    else
+    const char *name =
+        news->ready_count < NEWS_QUEUES ? copy(news, slice_of(queue)).p : NULL;
+    if (!name) { /* more than fit: whoever waits looks */
         news->ready_all = true;
+        return;
+    }
+    news->ready_ids[news->ready_count] = queue_id;
+    news->ready[news->ready_count++] = name;
 }

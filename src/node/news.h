@@ -30,7 +30,8 @@ struct news {
     struct letter letter; /* first */
     struct arena arena;
     struct news_item *first, **end;
-    int64_t ready[NEWS_QUEUES]; /* queues that may have work for remote workers */
+    const char *ready[NEWS_QUEUES]; /* queues that may have work for remote workers */
+    int64_t ready_ids[NEWS_QUEUES];
     size_t ready_count;
     bool ready_all; /* more than fit */
     bool turned;
@@ -47,4 +48,4 @@ must_check bool news_add_started(struct news *news, const struct started *run);
 must_check bool news_add_stop(struct news *news, int64_t job_id, int type);
 must_check bool news_add_told(struct news *news, const struct event *event,
                               const char *queue, const char *project);
-void news_add_ready(struct news *news, int64_t queue_id);
+void news_add_ready(struct news *news, int64_t queue_id, const char *queue);

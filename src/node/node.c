@@ -94,9 +94,12 @@ static void hear_told(void *arg, const struct event *events, size_t count)
 
 static void hear_ready(void *arg, int64_t queue_id)
 {
-    struct news *news = news_of(arg);
-    if (news) /* else the next poll of whoever waits finds it */
-        news_add_ready(news, queue_id);
+    struct node *node = arg;
+    const struct queue_entry *queue =
+        node->engine ? store_queue_by_id(node->engine->store, queue_id) : NULL;
+    struct news *news = queue ? news_of(node) : NULL;
+    if (news) /* else the next poll finds it */
+        news_add_ready(news, queue_id, queue->queue.name);
 }
 
 static bool ask_adopt(void *arg, const struct job_row *row)

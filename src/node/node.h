@@ -56,8 +56,8 @@ struct node_calls {
     /* Something happened: `queue` and `project` are names, or NULL. */
     void (*told)(void *arg, const struct event *event, const char *queue,
                  const char *project);
-    /* Work may be ready for remote workers in these queues. */
-    void (*ready)(void *arg, const int64_t *queue_ids, size_t count);
+    /* Work may be ready for remote workers in these queues; NULL: in any. */
+    void (*ready)(void *arg, const char *const *queues, size_t count);
     /* The status has changed in something others wait for. */
     void (*turned)(void *arg, const struct node_status *status);
     /* In the committer's thread: see engine_hooks.adopt. */

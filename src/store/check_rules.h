@@ -155,6 +155,9 @@ C(0, NULL, "node_kinds", 1, 0, "kind,owner_id", "a kind could be noted twice") \
 C(0, NULL, "owners", 1, 0, "id", "an owner could be there twice") \
 C(0, NULL, "owners", 1, 0, "session", "two owners could have one session") \
 C(0, NULL, "reservations", 1, 0, "id", "a reservation could be there twice") \
+C(0, NULL, "outputs", 1, 0, "job_id", "a run could have two outputs") \
+C(0, NULL, "tokens", 1, 0, "id", "a token could be there twice") \
+C(0, NULL, "tokens", 1, 0, "hash", "two tokens could be one text") \
 C(0, NULL, "idempotency", 1, 0, "project_id,key", "a request could be answered twice") \
 C(0, NULL, "events", 1, 0, "id", "an event could be there twice") \
 C(0, NULL, "recoveries", 1, 0, "id", "a recovery could be there twice") \
@@ -192,5 +195,7 @@ C(3, "runs_check", "runs", "CHECK ((finished_at IS NULL) = (outcome IS NULL))", 
 C(6, "reservations_state_check", "reservations", "CHECK (state BETWEEN 1 AND 5)", \
   "a reservation could be in a state that is none") \
 C(6, "reservations_check", "reservations", "CHECK (state <> 3 OR expires_at IS NOT NULL)", \
-  "a reservation could be held for ever")
+  "a reservation could be held for ever") \
+C(0, "tokens_role_check", "tokens", "CHECK (role BETWEEN 1 AND 5)", \
+  "a token could have a role that is none")
 /* clang-format on */

@@ -157,6 +157,13 @@ struct reservation {
     struct slice holder, reason;
 };
 
+/* Who may call; the numbers of roles are the API's (auth.h). */
+struct token {
+    int64_t id, project_id, created_at;
+    int role;
+    struct slice name, hash;
+};
+
 struct event {
     int64_t id, at, project_id, queue_id, job_id, owner_id, recovery_id;
     struct slice type, data;

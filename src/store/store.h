@@ -201,6 +201,7 @@ struct gate {
     bool known;       /* out: the queue exists */
     bool paused;
     int64_t concurrency, busy, reservation_id;
+    int64_t held_job_id; /* the one job that the hold lets through; 0: none */
 };
 /* Passes the gates of queues, which are sorted by id, so that two nodes cannot
  * wait for each other. */
@@ -276,6 +277,11 @@ must_check int store_claim(struct store *store, const struct claim *claim,
 /* Takes one queued job by its id; -HF_CONFLICT if it is not queued. */
 must_check int store_claim_one(struct store *store, int64_t id, struct job *ret);
 
+/* The same for the job of a hold, if it is of that queue and class, and of a kind of
+ * `owner_id` (0: any). */
+must_check int store_claim_held(struct store *store, int64_t id, int64_t queue_id,
+                                int class, int64_t owner_id, struct job *ret);
+
 void store_run_insert(struct store *store, const struct run *run);
 /* A run that never was, for a job that was marked running without one. */
 void store_run_insert_failed(struct store *store, const struct run *run);
@@ -344,6 +350,11 @@ must_check int store_events_at(struct store *store, const int64_t *ids, size_t c
 must_check int store_event_last(struct store *store, int64_t *ret);
 
 /* ---- owners ---- */
+struct id_list {
+    int64_t *ids;
+    int64_t *extra; /* missed beats, or queue ids; see each */
+    size_t count;
+};
 must_check int store_owner_insert(struct store *store, const struct owner *owner,
                                   bool *ret_inserted);
 must_check int store_owner_get(struct store *store, int64_t id, struct arena *arena,
@@ -364,6 +375,12 @@ must_check int store_sessions(struct store *store, struct session_owner *session
 /* Those alive, or those that have a run open, whatever their state. */
 must_check int store_owners(struct store *store, bool with_open_runs, struct arena *arena,
                             struct owner **ret, size_t *ret_count);
+/* How many runs each owner has open: `ids` are theirs, `extra` the numbers. */
+must_check int store_run_counts(struct store *store, struct arena *arena,
+                                struct id_list *ret);
+/* What the operator asks of a remote worker; *ret_told: it is alive. */
+must_check int store_owner_command(struct store *store, int64_t id, int command,
+                                   bool *ret_told);
 /* Renews; -HF_LATE if the owner is no longer alive in the store.  `ret_command`
  * is what the operator asks of a remote worker (0 run, 1 quiet, 2 stop). */
 must_check int store_owner_beat(struct store *store, int64_t id, int64_t lease_until,
@@ -374,11 +391,6 @@ must_check int store_owner_end(struct store *store, int64_t id, int state,
 
 /* Lists ids: of open runs of an owner; of those whose deadline or staleness is
  * due; of busy jobs; of failed jobs whose retry is pending; of expired ones. */
-struct id_list {
-    int64_t *ids;
-    int64_t *extra; /* missed beats, or queue ids; see each */
-    size_t count;
-};
 must_check int store_open_runs(struct store *store, int64_t owner_id, int64_t after,
                                size_t limit, struct arena *arena, struct id_list *ret);
 must_check int store_attention(struct store *store, int64_t owner_id, int64_t now,
@@ -397,6 +409,9 @@ must_check int store_expired(struct store *store, int64_t now, size_t limit,
 must_check int store_reservation_insert(struct store *store, const struct reservation *r);
 must_check int store_reservation_get(struct store *store, int64_t id, struct arena *arena,
                                      struct reservation *ret);
+/* The same for looking only. */
+must_check int store_reservation_see(struct store *store, int64_t id, struct arena *arena,
+                                     struct reservation *ret);
 /* Those not ended, oldest first; queue_id 0 for all queues. */
 must_check int store_reservations(struct store *store, int64_t queue_id,
                                   struct arena *arena, struct reservation **ret,
@@ -404,6 +419,13 @@ must_check int store_reservations(struct store *store, int64_t queue_id,
 /* -HF_CONFLICT if it is not in `old_state` any more. */
 must_check int store_reservation_update(struct store *store, const struct reservation *r,
                                         int old_state);
+
+/* ---- tokens ---- */
+must_check int store_tokens(struct store *store, struct arena *arena, struct token **ret,
+                            size_t *ret_count);
+must_check int store_token_insert(struct store *store, const struct token *token);
+/* -HF_NOT_FOUND. */
+must_check int store_token_delete(struct store *store, int64_t id);
 
 /* ---- recoveries ---- */
 struct recovery_row {

@@ -123,18 +123,29 @@ int store_reservation_insert(struct store *store, const struct reservation *v)
     return r < 0 ? store_fail(store, (int)r) : 0;
 }
 
-int store_reservation_get(struct store *store, int64_t id, struct arena *arena,
-                          struct reservation *ret)
+static int read_one(struct store *store, enum sql sql, int64_t id, struct arena *arena,
+                    struct reservation *ret)
 {
     struct db_rows rows;
-    int r = db_query(store->db, SQL_RESERVATION_GET, (struct db_value[]){ db_int(id) }, 1,
-                     &rows);
+    int r = db_query(store->db, (int)sql, (struct db_value[]){ db_int(id) }, 1, &rows);
     if (r >= 0 && (r = db_next(&rows)) > 0)
         read_reservation(&rows, arena, ret);
     db_done(&rows);
     if (r < 0)
         return store_fail(store, r);
     return r == 0 ? -HF_NOT_FOUND : arena_end(arena);
+}
+
+int store_reservation_get(struct store *store, int64_t id, struct arena *arena,
+                          struct reservation *ret)
+{
+    return read_one(store, SQL_RESERVATION_GET, id, arena, ret);
+}
+
+int store_reservation_see(struct store *store, int64_t id, struct arena *arena,
+                          struct reservation *ret)
+{
+    return read_one(store, SQL_RESERVATION_SEE, id, arena, ret);
 }
 
 int store_reservations(struct store *store, int64_t queue_id, struct arena *arena,

@@ -344,18 +344,32 @@ int store_claim(struct store *store, const struct claim *claim, struct job **ret
     return read_claimed(store, sql, values, claim->limit, ret, ret_count);
 }
 
-int store_claim_one(struct store *store, int64_t id, struct job *ret)
+static int claim_by_id(struct store *store, enum sql sql, const struct db_value *values,
+                       struct job *ret)
 {
     struct job *jobs = NULL;
     size_t count = 0;
-    int r = read_claimed(store, SQL_CLAIM_ONE, (struct db_value[]){ db_int(id) }, 1,
-                         &jobs, &count);
+    int r = read_claimed(store, sql, values, 1, &jobs, &count);
     if (r < 0)
         return r;
     if (count == 0)
         return -HF_CONFLICT;
     *ret = jobs[0];
     return 0;
+}
+
+int store_claim_one(struct store *store, int64_t id, struct job *ret)
+{
+    return claim_by_id(store, SQL_CLAIM_ONE, (struct db_value[]){ db_int(id) }, ret);
+}
+
+int store_claim_held(struct store *store, int64_t id, int64_t queue_id, int class,
+                     int64_t owner_id, struct job *ret)
+{
+    return claim_by_id(store, SQL_CLAIM_HELD,
+                       (struct db_value[]){ db_int(id), db_int(queue_id), db_int(class),
+                                            db_int(owner_id) },
+                       ret);
 }
 
 /* ---- completing ---- */

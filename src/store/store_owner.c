@@ -238,3 +238,45 @@ int store_expired(struct store *store, int64_t now, size_t limit, struct arena *
                     (struct db_value[]){ db_int(now), db_int((int64_t)limit) }, limit,
                     false, false, arena, ret);
 }
+
+int store_run_counts(struct store *store, struct arena *arena, struct id_list *ret)
+{
+    struct id_list list = { 0 };
+    size_t capacity = 0;
+    struct db_rows rows;
+    int r = db_query(store->db, SQL_RUN_COUNTS, NULL, 1, &rows);
+    while (r >= 0 && (r = db_next(&rows)) > 0) {
+        if (list.count == capacity) {
+            capacity = capacity ? 2 * capacity : 64;
+            int64_t *ids = arena_array(arena, int64_t, capacity);
+            int64_t *extra = arena_array(arena, int64_t, capacity);
+            if (!ids || !extra) {
+                r = -HF_NOMEM;
+                break;
+            }
+            if (list.count > 0) {
+                memcpy(ids, list.ids, list.count * sizeof(*ids));
+                memcpy(extra, list.extra, list.count * sizeof(*extra));
+            }
+            list.ids = ids;
+            list.extra = extra;
+        }
+        list.ids[list.count] = db_get_int(&rows, 0);
+        list.extra[list.count++] = db_get_int(&rows, 1);
+    }
+    db_done(&rows);
+    if (r < 0)
+        return store_fail(store, r);
+    *ret = list;
+    return 0;
+}
+
+int store_owner_command(struct store *store, int64_t id, int command, bool *ret_told)
+{
+    int64_t told = 0;
+    int r = store_int(store, SQL_OWNER_COMMAND,
+                      (struct db_value[]){ db_int(id), db_int(command) }, 0, &told);
+    if (r == 0)
+        *ret_told = told != 0;
+    return r;
+}

@@ -328,6 +328,7 @@ int store_gates(struct store *store, struct gate *gates, size_t count)
         gate->concurrency = db_get_int(&rows, 2);
         gate->busy = db_get_int(&rows, 3);
         gate->reservation_id = db_get_int(&rows, 4);
+        gate->held_job_id = db_get_int(&rows, 5);
     }
     db_done(&rows);
     return r < 0 ? store_fail(store, r) : 0;

@@ -483,6 +483,9 @@ static void explain_one(struct sim *s, struct node *node, struct command *c, int
     case OP_RENEW:
         explain_hold(s, node, c, now);
         break;
+    case OP_WORKER:
+    case OP_TOKEN:
+    case OP_TOKEN_DROP:
     case OPS:
         break;
     }
