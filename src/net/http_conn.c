@@ -48,9 +48,17 @@ static void set_deadline(struct http_conn *conn, int64_t after_us)
     conn->state_deadline_us = server_now_us(conn->server) + after_us;
 }
 
+/* From now on a request may be expected, or the rest of its head. */
+static void await_head(struct http_conn *conn)
+{
+    set_deadline(conn, conn->begun ? limits_of(conn)->head_timeout_us
+                                   : limits_of(conn)->idle_timeout_us);
+}
+
 /* ---- sending ---- */
 
-/* What is left of it, and how long the client may take for that. */
+/* What is left of it, and how long the client may take for that.  Who still takes an
+ * answer is not idle: the time for the next request begins when it is through. */
 static void after_sending(struct http_conn *conn, size_t sent)
 {
     conn->out_since += sent;
@@ -58,8 +66,12 @@ static void after_sending(struct http_conn *conn, size_t sent)
         buf_reset(&conn->out);
         conn->out_at = 0;
         conn->send_deadline_us = 0;
+        if (conn->state == CONN_HEAD && !conn->state_deadline_us)
+            await_head(conn);
         return;
     }
+    if (conn->state == CONN_HEAD)
+        conn->state_deadline_us = 0;
     if (conn->out_at >= SENT_ENOUGH_BYTES && conn->out_at >= conn->out.n / 2) {
         buf_consume(&conn->out, conn->out_at);
         conn->out_at = 0;
@@ -155,7 +167,7 @@ static void took(struct http_conn *conn, size_t asked, size_t got)
         conn->readable = false;
     if (conn->state == CONN_HEAD && !conn->begun) {
         conn->begun = true;
-        set_deadline(conn, limits_of(conn)->head_timeout_us);
+        await_head(conn);
     }
 }
 
@@ -507,8 +519,7 @@ void conn_answered(struct http_conn *conn, bool keep)
     conn->begun = in_slice(conn).n > 0;
     conn->state_deadline_us = 0;
     if (keep)
-        set_deadline(conn, conn->begun ? limits_of(conn)->head_timeout_us
-                                       : limits_of(conn)->idle_timeout_us);
+        await_head(conn);
     conn_kick(conn);
 }
 

@@ -51,7 +51,7 @@ struct http_limits {
     size_t connections_max;
     int64_t head_timeout_us; /* from the first byte to the end of the head */
     int64_t body_timeout_us; /* from there to the end of the body */
-    int64_t idle_timeout_us; /* between two requests */
+    int64_t idle_timeout_us; /* from one answer's last byte to a request */
     int64_t send_timeout_us; /* for a client to take 64 KiB, or what is left */
 };
 

@@ -231,6 +231,34 @@ TEST(a_request_that_takes_long_to_answer_has_no_deadline)
     client_expect(held, 200, "at last");
 }
 
+TEST(the_time_for_the_next_request_begins_when_the_answer_has_been_taken)
+{
+    static const char *const requests[] = {
+        "GET /big HTTP/1.1\r\n" H "\r\n",
+        "GET /big HTTP/1.1\r\n" H "\r\nGET /hello HTTP/1.1\r\n" H "\r\n",
+    };
+    struct http_limits patient = impatient;
+    cleanup(world_end) struct world world = { 0 };
+    patient.send_timeout_us = 0; /* the default */
+    world_start_tcp(&world, patient);
+
+    for (size_t i = 0; i < array_len(requests); i++) {
+        cleanup(client_close) int fd = client_connect(&world);
+        cleanup(answer_release) struct answer big = { 0 };
+        cleanup(buf_release) struct buf rest;
+        client_send(fd, requests[i]);
+        /* The other deadlines pass for others meanwhile. */
+        for (int others = 0; others < 3; others++)
+            check_times_out(&world, "GET", 408);
+        client_read_answer(fd, false, &big);
+        check_int(big.body.n, BIG_BYTES);
+        buf_init(&rest, 1 << 20);
+        client_read_all(fd, &rest); /* then it is closed as idle */
+        check_int(rest.n > 0, i == 1);
+        check(i == 0 || strstr(rest.p, "200 OK"));
+    }
+}
+
 static bool one_was_cut_off(const struct http_stats *stats)
 {
     return stats->timeouts_total == 1 && stats->connections == 0;
