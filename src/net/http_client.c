@@ -9,6 +9,7 @@
 
 #include <event2/event.h>
 
+#include "base/clock.h"
 #include "net/fetch.h"
 
 /* Idle connections that are kept for fetches that may be repeated. */
@@ -30,9 +31,9 @@ struct watch {
     struct http_client *client;
 };
 
-static struct timeval timeval_of(int64_t ms)
+static struct timeval timeval_of(int64_t us)
 {
-    return (struct timeval){ .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+    return (struct timeval){ .tv_sec = us / US_PER_S, .tv_usec = us % US_PER_S };
 }
 
 /* ---- a fetch, from start to end ---- */
@@ -97,11 +98,22 @@ static void end_early(struct fetch *fetch)
     end_fetch(fetch, &answer);
 }
 
+/* The loop's clock is coarse, and stands while callbacks run: its timers come early by
+ * as much.  What has not passed yet by our own clock is waited for. */
 static void on_fetch_timer(evutil_socket_t fd, short what, void *arg)
 {
+    struct fetch *fetch = arg;
+    int64_t left_us = fetch->started_us + fetch->request.timeout_ms * US_PER_MS -
+                      clock_mono_us(&clock_system);
+
     (void)fd;
     (void)what;
-    end_early(arg);
+    if (!fetch->aborted && left_us > 0) {
+        struct timeval left = timeval_of(left_us);
+        if (evtimer_add(&fetch->timer, &left) == 0)
+            return;
+    }
+    end_early(fetch);
 }
 
 /* Deals with the transfers that libcurl has finished with. */
@@ -142,7 +154,7 @@ int http_client_start(struct http_client *client, const struct fetch_request *re
         return r;
     fetch->done = done;
     fetch->done_arg = arg;
-    struct timeval timeout = timeval_of(fetch->request.timeout_ms);
+    struct timeval timeout = timeval_of(fetch->request.timeout_ms * US_PER_MS);
     link_fetch(client, fetch);
     evtimer_assign(&fetch->timer, client->base, on_fetch_timer, fetch);
     if (evtimer_add(&fetch->timer, &timeout) < 0 || !add_to_multi(fetch)) {
@@ -224,7 +236,7 @@ static int set_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *s
 static int set_timer(CURLM *multi, long ms, void *arg)
 {
     struct http_client *client = arg;
-    struct timeval timeout = timeval_of(ms);
+    struct timeval timeout = timeval_of(ms * US_PER_MS);
 
     (void)multi;
     return ms < 0 ? evtimer_del(client->timer) : evtimer_add(client->timer, &timeout);

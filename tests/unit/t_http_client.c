@@ -251,7 +251,7 @@ TEST(a_server_that_says_nothing_is_left_when_the_time_is_up)
         call_get(&c, paths[i]);
         check_int(c.end, FETCH_TIMEOUT);
         check(strstr(c.text, "did not answer within 50 ms") != NULL);
-        check(c.duration_us > 0); /* how much is the machine's affair */
+        check(c.duration_us >= 50 * US_PER_MS);
         check_int(c.status, i == 0 ? 0 : 200);
         check_int(c.cut, i == 1);
     }
