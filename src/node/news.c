@@ -25,11 +25,6 @@ void news_free(struct news *news)
     free(news);
 }
 
-bool news_is_empty(const struct news *news)
-{
-    return !news->first && news->ready_count == 0 && !news->ready_all && !news->turned;
-}
-
 static struct news_item *append(struct news *news, int type)
 {
     struct news_item *item = arena_array(&news->arena, struct news_item, 1);

@@ -41,7 +41,6 @@ struct news {
 /* NULL if there is no memory. */
 struct news *news_new(void);
 void news_free(struct news *news);
-bool news_is_empty(const struct news *news);
 
 /* Each false if there is no memory. */
 must_check bool news_add_started(struct news *news, const struct started *run);

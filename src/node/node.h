@@ -10,8 +10,8 @@
  *   node_look(node, look)        a question to a read-only twin of the store
  *
  * and gets the answers, and what the engine decided meanwhile, as calls in its
- * own thread.  Letters of one sender arrive in the order they were sent: a run
- * that a pile started is told before the answers to a later pile.
+ * own thread.  Letters of one sender arrive in the order they were sent: what a turn
+ * of the committer decided is told after its answers and before those of the next.
  *
  * There are two readers.  A look by id must not wait behind somebody's search
  * through a million rows.
