@@ -520,6 +520,25 @@ int hf_list_events(struct hf *hf, int64_t job_id, int64_t after, size_t limit,
                    struct hf_error *error, struct hf_events **ret);
 void hf_events_free(struct hf_events *events);
 
+/* In plain words: why a job is in its state, and what has to happen for it to go on.
+ * A reason has a code for programs, such as "paused" or "due_later", a sentence, and
+ * the moment at which it is over by itself; the most important is the first. */
+struct hf_reason {
+    const char *code, *text;
+    int64_t until_us; /* 0: not by itself, or nobody knows when */
+};
+struct hf_explanation {
+    int64_t job_id;
+    int state;           /* enum hf_state */
+    const char *summary; /* one or two sentences */
+    size_t count;
+    struct hf_reason **reasons;
+};
+/* Free with hf_explanation_free().  -HF_NOT_FOUND. */
+int hf_explain(struct hf *hf, int64_t job_id, struct hf_error *error,
+               struct hf_explanation **ret);
+void hf_explanation_free(struct hf_explanation *explanation);
+
 /* A queue with its counts, which cost the same at any size. */
 struct hf_queue {
     int64_t id;

@@ -111,6 +111,7 @@ static bool matches(const char *route, const char *path, struct request *q)
 static const struct store_route *find_route(const struct ask *ask, struct request *q)
 {
     static const struct store_route *const families[] = { store_job_routes,
+                                                          store_explain_routes,
                                                           store_queue_routes };
     for (size_t f = 0; f < array_len(families); f++)
         for (const struct store_route *route = families[f]; route->method; route++)

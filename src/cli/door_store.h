@@ -23,6 +23,7 @@ struct store_route {
     int (*answer)(struct request *q);
 };
 extern const struct store_route store_job_routes[];
+extern const struct store_route store_explain_routes[];
 extern const struct store_route store_queue_routes[];
 
 /* A parameter's value, NULL if it is not there. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What became of one job, over HTTP: its chain, its timeline, its output.
-import { startServer } from './lib/server.mjs'
+import { run, startServer } from './lib/server.mjs'
 import { check, equal, has, test, until } from './lib/test.mjs'
 
 const failing = '[command fail]\nargv = /bin/sh -c \'echo out; echo err >&2; exit 3\'\nmax_retries = 0\n'
@@ -86,6 +86,34 @@ test('output is there while a command runs and after it', async (t) => {
     has((await server.refused(404, 'GET', `/jobs/${waiting}/output`)).detail, 'nothing yet')
     await server.post(`/jobs/${waiting}/cancel`)
     has((await server.refused(404, 'GET', `/jobs/${waiting}/output`)).detail, 'cancelled')
+})
+
+test('why a job is where it is is told alike by the server and the store', async (t) => {
+    const server = await (await startServer(t, { config: failing })).ready()
+    const waiting = await server.enqueue('remote', { queue: 'held' })
+    const later = await server.enqueue('remote', { delayMs: 3600000 })
+    const failed = await server.enqueue('fail')
+    await server.outcome(failed)
+    await server.post('/queues/held/pause', { reason: 'for repairs' })
+    for (const [id, state, codes, part] of [
+        [waiting, 'queued', ['paused', 'no_worker'], 'for repairs'],
+        [later, 'scheduled', ['due_later'], 'in 1'],
+        [failed, 'failed', ['error', 'exhausted'], 'out of retries'],
+    ]) {
+        const why = (await server.get(`/jobs/${id}/explain`)).body
+        equal([why.id, why.state, why.reasons.map((r) => r.code)], [id, state, codes])
+        has(why.summary, part)
+        equal(why.reasons[0].until !== null, state === 'scheduled')
+        const env = { ...process.env, HOLDFAST_URL: server.address }
+        for (const more of [[], ['--db', server.store]]) {
+            const { code, stdout } = await run(['explain', id, ...more], { env })
+            equal(code, 0)
+            has(stdout.replace(/\s+/g, ' '), state === 'scheduled' ? 'It waits for its time' : why.summary)
+            const json = JSON.parse((await run(['explain', id, '--json', ...more], { env })).stdout)
+            equal([json.id, json.state, json.reasons.map((r) => r.code)], [id, state, codes])
+        }
+        equal((await run(['explain', '999999', '--db', server.store])).code, 3)
+    }
 })
 
 test('a story of nobody and what else is wrong', async (t) => {

@@ -333,6 +333,28 @@ TEST(a_jobs_events_tell_its_story)
     check_ok(hf_close(hf));
 }
 
+TEST(a_job_is_explained_in_plain_words)
+{
+    struct hf *hf = open_role(test_db_url(), HF_PRODUCER);
+    int64_t id = must_enqueue(hf, &(struct hf_new_job){ .kind = "k", .delay_ms = 60000 });
+    struct hf_explanation *why = NULL;
+    struct hf_error error;
+
+    check_ok(hf_explain(hf, id, &error, &why));
+    check_int(why->job_id, id);
+    check_int(why->state, HF_SCHEDULED);
+    check(why->count >= 1 && why->reasons[0]->until_us > 0);
+    check_str(why->reasons[0]->code, "due_later");
+    check_str(why->reasons[0]->text, why->summary);
+    hf_explanation_free(why);
+    hf_explanation_free(NULL);
+    check_err(hf_explain(hf, id + 1000, &error, &why), -HF_NOT_FOUND);
+    check(strstr(error.text, "There is no job"));
+    check_err(hf_explain(hf, id, &error, NULL), -HF_INVALID);
+    check_err(hf_explain(NULL, id, &error, &why), -HF_INVALID);
+    check_ok(hf_close(hf));
+}
+
 TEST(a_large_payload_is_kept_byte_for_byte_and_left_out_of_lists)
 {
     enum { BYTES = 100000 };
