@@ -161,7 +161,7 @@ static int explain_failure(const struct server *s, const struct ask *ask, CURLco
                          "The answer of %s was lost (%s): it was done or not done. "
                          "Look before asking again.",
                          s->name, why);
-    if (rc == CURLE_OPERATION_TIMEDOUT)
+    if (rc != CURLE_COULDNT_CONNECT && rc != CURLE_COULDNT_RESOLVE_HOST)
         return error_set(error, -HF_UNAVAILABLE, NULL, "%s does not answer: %s.", s->name,
                          why);
     return error_set(error, -HF_UNAVAILABLE, NULL,
@@ -350,6 +350,12 @@ static int server_follow(struct door *door, const struct ask *ask, struct error 
         r = explain_failure(s, ask, rc, error);
     else if (r == 0 && status != 200 && buf_end(&stream.whole, &text) == 0)
         r = explain_refusal(s, ask, status, text, error);
+    else if (r == 0)
+        r = error_set(
+            error, -HF_UNAVAILABLE, NULL,
+            "%s has ended the stream; go on with --after and the id of the last "
+            "event.",
+            s->name);
     buf_release(&stream.line);
     buf_release(&stream.data);
     buf_release(&stream.whole);

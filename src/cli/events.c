@@ -51,6 +51,12 @@ static int on_event(void *arg, struct slice event)
     if (!event.p)
         return !tail->follow && now_ms() - tail->last_ms > SILENCE_MS ? ENOUGH : 0;
     tail->last_ms = now_ms();
+    if (!member_raw(event, "type").p) {
+        fprintf(stderr,
+                "holdfast: events are missing here that are not kept any more, or "
+                "came too fast.\n");
+        return 0;
+    }
     if (tail->cli->json)
         print_json(event);
     else

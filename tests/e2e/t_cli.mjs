@@ -2,14 +2,14 @@
 //
 // The command line against a server, and against the store behind it: the same
 // answers through both doors, sentences, exit codes, long work that stops and goes on.
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import net from 'node:net'
 import { join } from 'node:path'
 
 import { holdfast, onPostgres, run, sql, startServer } from './lib/server.mjs'
-import { check, equal, has, test } from './lib/test.mjs'
+import { check, equal, has, test, until } from './lib/test.mjs'
 
 const clean = { ...process.env }
 for (const name of Object.keys(clean)) if (name.startsWith('HOLDFAST_')) delete clean[name]
@@ -60,6 +60,11 @@ test('the same job is shown the same through both doors', async (t) => {
         const [a, b] = [await good(cli('show', id, '--json')), await good(cli.store('show', id, '--json'))]
         equal(JSON.parse(a), JSON.parse(b))
     }
+    for (const id of [ids[0], ids[2]]) {
+        const [a, b] = [await good(cli('explain', id)), await good(cli.store('explain', id))]
+        equal(a, b)
+        check(a.split('\n').length > 4, a)
+    }
     has(await good(cli('show', ids[3])), '{"n":7}')
     const [a, b] = [await good(cli('queues')), await good(cli.store('queues'))]
     equal(a, b)
@@ -108,6 +113,7 @@ test('problems of the API are sentences and exit codes', async (t) => {
         await refused(2, 'delayMs', ask('enqueue', 'a', '--delay-ms', '1', '--run-at', '2040-01-01T00:00:00Z'))
         await refused(3, 'nobodys', ask('enqueue', 'a', '--project', 'nobodys'))
         await refused(3, 'There is no job 7.', ask('show', '7'))
+        await refused(3, 'There is no job 7.', ask('explain', '7'))
         await refused(3, 'There is no job 7.', ask('cancel', '7'))
         await refused(3, 'There is no job 7.', ask('retry', '7'))
         await refused(2, "no job's id", ask('show', 'x1'))
@@ -285,7 +291,7 @@ test('a queue is held while a command runs', async (t) => {
     const cli = commands(server)
     await server.ready()
     const out = join(t.folder, 'out')
-    for (const ask of [cli.store]) {
+    for (const ask of [cli, cli.store]) {
         const inside = `id=$(${holdfast} enqueue work --queue q --url ${server.address}); ` +
             `${holdfast} queues --url ${server.address} --json >${out}; exit 7`
         const { code, stderr } = await ask('reserve', 'q', '--holder', 'me', '--', 'sh', '-c', inside)
@@ -304,19 +310,70 @@ test('a queue is held while a command runs', async (t) => {
     }
 })
 
+test('a hold is renewed in time, and a command that lost it is told to stop', async (t) => {
+    const server = await startServer(t)
+    const cli = commands(server)
+    const field = (name) => `${holdfast} queues --json --url ${server.address} | sed 's/.*"reservation":{//; s/.*"${name}":"\\([^"]*\\)".*/\\1/'`
+    const renewed = `first=$(${field('expiresAt')}); until [ "$(${field('expiresAt')})" != "$first" ]; do sleep 0.05; done`
+    const lost = `${holdfast} reserve q --release $(echo $(${field('id')})) --url ${server.address} >/dev/null; exec sleep 600`
+    for (const ask of [cli, cli.store]) {
+        equal((await ask('reserve', 'q', '--ttl-ms', '1500', '--', 'sh', '-c', renewed)).code, 0)
+        await refused(4, '', ask('reserve', 'q', '--ttl-ms', '600', '--', 'sh', '-c', lost))
+    }
+})
+
+test('those who execute are listed', async (t) => {
+    const server = await startServer(t)
+    const cli = commands(server)
+    has(await good(cli('workers')), ' node ')
+    await server.post('/claim', { queues: ['q'], worker: 'w1', session: 's1', claimId: 'c1', count: 1, waitMs: 0 })
+    has(await good(cli('workers')), 'w1')
+    equal(JSON.parse(await good(cli('workers', '--json'))).items.length, 2)
+    await refused(2, 'no option', cli('workers', '--db', server.store))
+})
+
 test('events are printed, and followed', async (t) => {
     const server = await startServer(t)
     const cli = commands(server)
     const id = await server.enqueue('a')
     await server.post(`/jobs/${id}/cancel`)
-    for (const ask of [cli.store]) {
+    for (const ask of [cli, cli.store]) {
         has(await good(ask('tail')), `job.cancelled            job ${id}`)
         const events = (await good(ask('tail', '--job', id, '--json'))).trim().split('\n').map((line) => JSON.parse(line))
         check(events.some((e) => e.type === 'job.cancelled' && e.jobId === id), JSON.stringify(events))
-        equal(await good(ask('tail', '--after', '1000000000')), '')
+        const { code, stdout } = await ask('tail', '--after', '1000000000')
+        equal([code, stdout], [0, ''])
         await refused(2, "no job's id", ask('tail', '--job', 'x'))
     }
     await refused(2, 'a server can', cli.store('tail', '--type', 'job.*'))
+    has(await good(cli('tail', '--type', 'job.*')), `job ${id}`)
+    equal(await good(cli('tail', '--type', 'recovery.nothing')), '')
+    await refused(2, 'type', cli('tail', '--type', 'a b'))
+})
+
+test('what happens is followed until nobody reads it', async (t) => {
+    const server = await startServer(t)
+    for (const place of [['--url', server.address], ['--db', server.store]]) {
+        const child = spawn(holdfast, ['tail', '-f', '--after', '0', '--json', ...place], { env: clean })
+        t.defer(() => child.kill('SIGKILL'))
+        let text = ''
+        child.stdout.on('data', (d) => (text += d))
+        const ended = new Promise((done) => child.on('close', done))
+        const id = await server.enqueue('a')
+        await server.post(`/jobs/${id}/cancel`)
+        await until('the event is printed', () =>
+            text.split('\n').some((line) => line.includes('job.cancelled') && line.includes(id)))
+        if (place[0] === '--db') {
+            child.kill('SIGINT')
+            await ended
+            continue
+        }
+        let why = ''
+        child.stderr.on('data', (d) => (why += d))
+        await server.restart()
+        equal(await ended, 6)
+        has(why, 'go on with --after')
+    }
 })
 
 test('a store in use is copied', async (t) => {

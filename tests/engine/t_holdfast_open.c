@@ -280,6 +280,7 @@ TEST(what_is_not_there_is_an_error_and_not_a_crash)
     struct hf_enqueued made;
     struct hf_error error;
     struct hf_job *found = NULL;
+    struct hf_explanation *why = NULL;
 
     check_ok(hf_close(NULL));
     hf_stop(NULL);
@@ -294,6 +295,7 @@ TEST(what_is_not_there_is_an_error_and_not_a_crash)
     check_err(hf_enqueue_sqlite(NULL, &job, &error, &made), -HF_INVALID);
     check_err(hf_cancel(NULL, 1, NULL, &error, NULL), -HF_INVALID);
     check_err(hf_get_job(NULL, 1, &error, &found), -HF_INVALID);
+    check_err(hf_explain(NULL, 1, &error, &why), -HF_INVALID);
     check_err(hf_wait(NULL, 1, 0, false, &error, &found), -HF_INVALID);
     check_err(hf_start(NULL, 1), -HF_INVALID);
     check_err(hf_run(NULL, 1), -HF_INVALID);
@@ -305,6 +307,9 @@ TEST(what_is_not_there_is_an_error_and_not_a_crash)
     struct hf *hf = open_role(test_db_url(), HF_SCHEDULER);
     check_err(hf_enqueue(hf, NULL, &error, &made), -HF_INVALID);
     check_err(hf_get_job(hf, 1, &error, NULL), -HF_INVALID);
+    check_err(hf_explain(hf, 1, &error, NULL), -HF_INVALID);
+    check_err(hf_explain(hf, 7, &error, &why), -HF_NOT_FOUND);
+    check(!why);
     check_err(hf_start(hf, 1), -HF_CONFLICT); /* no handlers */
     check_err(hf_start(hf, 0), -HF_INVALID);
     check_err(hf_start(hf, 1001), -HF_INVALID);
