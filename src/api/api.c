@@ -58,7 +58,7 @@ static void on_head(void *user, struct http_request *request)
     request->user = call;
     request->on_gone = on_gone;
     call->route = route_find(&request->head, call->params, &allowed);
-    int r = auth_check(api->auth, request, call->route, &call->who, &error);
+    int r = auth_check(api->auth, request, api->server, call->route, &call->who, &error);
     if (r < 0) {
         call_refuse(call, &error);
     } else if (!call->route && allowed) {
@@ -151,12 +151,15 @@ int api_new(const struct api_options *options, struct error *error, struct api *
     api->options = *options;
     api->node = options->node;
     api->waiters.loop = options->loop;
-    int r = auth_new(options->admin_token, options->open, options->allowed_hosts, error,
-                     &api->auth);
+    int r = token_cache_new(options->loop, options->node, &api->tokens);
+    if (r == 0)
+        r = auth_new(options->admin_token, options->open, options->allowed_hosts,
+                     api->tokens, error, &api->auth);
     if (r == 0 && (http_figures_new(&api->http_figures) < 0 ||
                    streams_new(options, &api->streams) < 0))
         r = error_set(error, -HF_NOMEM, NULL, "There is no memory left.");
     if (r < 0) {
+        error_set(error, r, NULL, "The API cannot be made: %s.", status_of(r)->title);
         api_free(api);
         return r;
     }
@@ -170,6 +173,7 @@ void api_free(struct api *api)
         return;
     streams_free(api->streams);
     auth_free(api->auth);
+    token_cache_free(api->tokens);
     http_figures_free(api->http_figures);
     free(api);
 }

@@ -6,6 +6,7 @@
 #include "api/api.h"
 #include "api/auth.h"
 #include "api/claims.h"
+#include "api/token_cache.h"
 #include "api/waiters.h"
 
 struct api {
@@ -14,6 +15,7 @@ struct api {
     struct http_server *server; /* NULL until it listens */
     bool stopping;
     struct auth *auth;
+    struct token_cache *tokens;
     struct http_figures *http_figures;
     struct waiters waiters;
     struct claim_line claims;

@@ -34,21 +34,26 @@ struct identity {
 };
 
 struct auth;
+struct http_server;
 struct route;
+struct token_cache;
 
-/* `token` may be NULL or "": then only tokens of the store are good.  `open`: no
- * token is asked for. */
+/* `token` may be NULL or "": then only tokens of the store are good.  `open`: no token
+ * is asked for; one that is known still says what its bearer may do.  `allowed_hosts`
+ * and `tokens` are borrowed. */
 must_check int auth_new(const char *token, bool open, const char *allowed_hosts,
-                        struct error *error, struct auth **ret);
+                        const struct token_cache *tokens, struct error *error,
+                        struct auth **ret);
 void auth_free(struct auth *auth);
 
 /* Who sends this request, and may they call this route?  `route` may be NULL: then
  * whether they may see that there is none.  Host and Origin are checked first, so
  * that a web page cannot drive a server on this machine.  0, -HF_UNAUTHORIZED,
- * -HF_FORBIDDEN with a sentence. */
+ * -HF_FORBIDDEN with a sentence; -HF_BUSY while the tokens have not been read.
+ * `server` (may be NULL) knows the addresses we listen on. */
 must_check int auth_check(struct auth *auth, const struct http_request *request,
-                          const struct route *route, struct identity *ret,
-                          struct error *error);
+                          const struct http_server *server, const struct route *route,
+                          struct identity *ret, struct error *error);
 
 const char *role_name(enum role role);
 

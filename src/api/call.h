@@ -145,6 +145,7 @@ extern const struct route recovery_routes[];
 extern const struct route reservation_routes[];
 extern const struct route run_routes[];
 extern const struct route stats_routes[];
+extern const struct route token_routes[];
 extern const struct route worker_routes[];
 
 /* The route of a request, with its params; NULL, and *ret_allowed tells whether the

@@ -21,6 +21,7 @@ static const struct route *const families[] = {
     reservation_routes,
     run_routes,
     stats_routes,
+    token_routes,
     worker_routes,
 };
 /* clang-format on */
