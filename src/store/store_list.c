@@ -130,12 +130,16 @@ static bool has_metadata(const struct job_filter *filter, struct slice metadata)
     return true;
 }
 
+enum { VALUES = 13 };
+
+/* `values` is the caller's: they must be there as long as rows are read. */
 static int query(struct store *store, const struct way *way, const struct step *step,
-                 int64_t floor, size_t limit, struct db_rows *rows)
+                 int64_t floor, size_t limit, struct db_value values[VALUES],
+                 struct db_rows *rows)
 {
     const struct job_filter *f = step->filter;
     int64_t until = f->created_before ? f->created_before : INT64_MAX;
-    struct db_value values[] = {
+    const struct db_value all[VALUES] = {
         db_int(step->before),
         db_int(floor),
         db_int(way->retry_state),
@@ -150,6 +154,7 @@ static int query(struct store *store, const struct way *way, const struct step *
         db_text(f->text),
         db_int((int64_t)limit),
     };
+    memcpy(values, all, sizeof(all));
     return db_query(store->db, (int)way->sql, values, 1, rows);
 }
 
@@ -161,13 +166,14 @@ static int go(struct store *store, const struct way *way, struct step *step)
     size_t limit = filter->metadata_count > 0 ? step->rows : filter->limit;
     size_t seen = 0, taken = 0;
     int64_t floor = 0, last = 0;
+    struct db_value values[VALUES];
     struct db_rows rows;
     enum { ID = 0, METADATA = 29 };
 
     int r = find_floor(store, way, step, &floor);
     if (r < 0)
         return r;
-    r = query(store, way, step, floor, limit, &rows);
+    r = query(store, way, step, floor, limit, values, &rows);
     while (r >= 0 && taken < filter->limit && (r = db_next(&rows)) > 0) {
         seen++;
         last = db_get_int(&rows, ID);
