@@ -405,3 +405,29 @@ function readdirPart(folder) {
     return spawnSync('sh', ['-c', `ls "${folder}" | grep 'copy.db[.2]' | grep -v lock`], { encoding: 'utf8' })
         .stdout.split('\n').filter(Boolean)
 }
+
+test('the first line of a server says what to try, and it works', async (t) => {
+    const child = spawn(holdfast, ['serve', '--listen', '127.0.0.1:0', '--worker-listen', 'off'],
+        { env: clean, cwd: t.folder })
+    t.defer(() => child.kill('SIGKILL'))
+    let line = ''
+    child.stdout.on('data', (d) => (line += d))
+    await until('it listens', () => line.includes('\n'))
+    const { status, stdout } = spawnSync('sh', ['-c', line.match(/Try: (.*)\n/)[1]], { env: clean, encoding: 'utf8' })
+    check(status === 0 && /^[1-9][0-9]*\n$/.test(stdout), `${line}${stdout}`)
+    const ended = new Promise((done) => child.on('exit', done))
+    child.kill('SIGTERM')
+    equal(await ended, 0)
+})
+
+test('long work shows how far it is, to a terminal alone', async (t) => {
+    const server = await startServer(t)
+    const file = join(t.folder, 'jobs.jsonl')
+    writeFileSync(file, '{"kind":"a"}\n'.repeat(1500))
+    const env = { ...clean, HOLDFAST_URL: server.address, TERM: 'xterm' }
+    const typed = (words) => spawnSync('script', ['-qec', `${holdfast} ${words}`, '/dev/null'], { env, encoding: 'utf8' }).stdout
+    has(typed(`enqueue --file ${file}`), '[####')
+    has(typed('cancel --state queued --created-before 2000-01-01T00:00:00Z'), 'looking 0')
+    const { stderr } = await run(['enqueue', '--file', file], { env })
+    equal(stderr, '')
+})
