@@ -210,6 +210,9 @@ static int ask_state(struct store *store, struct look *look)
 static void on_looked(struct look *look)
 {
     struct seen *seen = (struct seen *)look;
+    struct node_status status; /* may be asked for at any time */
+    node_status(seen->nest->node, &status);
+    check(status.owner_id > 0);
     check_in_loop(seen->nest);
     check(!seen->answered);
     seen->answered = true;

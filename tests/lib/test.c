@@ -65,11 +65,10 @@ _Noreturn void test_fail(const char *file, int line, const char *format, ...)
     _exit(1);
 }
 
-void test_check_int(const char *file, int line, const char *got_text,
-                    const char *want_text, intmax_t got, intmax_t want)
+void test_fail_int(const char *file, int line, const char *got_text,
+                   const char *want_text, intmax_t got, intmax_t want)
 {
-    if (got != want)
-        test_fail(file, line, "%s is %jd, not %s (%jd)", got_text, got, want_text, want);
+    test_fail(file, line, "%s is %jd, not %s (%jd)", got_text, got, want_text, want);
 }
 
 void test_check_str(const char *file, int line, const char *got_text,
@@ -100,12 +99,11 @@ static const char *code_name(intmax_t code)
     return code < 0 && code > -1000 ? status_of((int)code)->name : "no code";
 }
 
-void test_check_status(const char *file, int line, const char *expr, intmax_t got,
-                       int want)
+void test_fail_status(const char *file, int line, const char *expr, intmax_t got,
+                      int want)
 {
-    if (got != want)
-        test_fail(file, line, "%s returned %jd (%s), not %d (%s)", expr, got,
-                  code_name(got), want, code_name(want));
+    test_fail(file, line, "%s returned %jd (%s), not %d (%s)", expr, got, code_name(got),
+              want, code_name(want));
 }
 
 _Noreturn void test_skip(const char *why)

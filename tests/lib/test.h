@@ -119,11 +119,26 @@ struct test {
 void test_register(struct test *test);
 _Noreturn void test_fail(const char *file, int line, const char *format, ...)
     printf_like(3, 4);
-void test_check_int(const char *file, int line, const char *got_text,
-                    const char *want_text, intmax_t got, intmax_t want);
+_Noreturn void test_fail_int(const char *file, int line, const char *got_text,
+                             const char *want_text, intmax_t got, intmax_t want);
+_Noreturn void test_fail_status(const char *file, int line, const char *expr,
+                                intmax_t got, int want);
 void test_check_str(const char *file, int line, const char *got_text,
                     const char *want_text, const char *got, const char *want);
 void test_check_slice(const char *file, int line, const char *got_text,
                       const char *want_text, struct slice got, const char *want);
-void test_check_status(const char *file, int line, const char *expr, intmax_t got,
-                       int want);
+
+/* In sight of the caller, so that an analyser knows what holds after a check. */
+static inline void test_check_int(const char *file, int line, const char *got_text,
+                                  const char *want_text, intmax_t got, intmax_t want)
+{
+    if (got != want)
+        test_fail_int(file, line, got_text, want_text, got, want);
+}
+
+static inline void test_check_status(const char *file, int line, const char *expr,
+                                     intmax_t got, int want)
+{
+    if (got != want)
+        test_fail_status(file, line, expr, got, want);
+}

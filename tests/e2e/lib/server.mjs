@@ -60,18 +60,30 @@ export function run(args, options = {}) {
     })
 }
 
-// Commands that outlived their test would be left behind.
+// Kills the commands of a server that is gone, and their supervisors: their pids.
 function killSupervisors(folder) {
+    const killed = []
     for (const pid of readdirSync('/proc').filter((p) => /^\d+$/.test(p))) {
         try {
             const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
             if (words[1] !== 'supervise' || !words[2]?.startsWith(folder)) continue
-            for (const child of readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' '))
-                if (child) process.kill(-Number(child), 'SIGKILL')
+            const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ')
             process.kill(Number(pid), 'SIGKILL')
+            killed.push(pid)
+            for (const child of children) if (child) process.kill(-Number(child), 'SIGKILL')
         } catch {
             // gone meanwhile
         }
+    }
+    return killed
+}
+
+// Nobody can take it for alive.
+function isDead(pid) {
+    try {
+        return /\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+    } catch {
+        return true
     }
 }
 
@@ -146,7 +158,8 @@ export class Server extends Client {
     // As when the machine goes: the commands it runs end with it.
     async killAll() {
         const ended = await this.kill()
-        killSupervisors(this.t.folder)
+        const killed = killSupervisors(this.t.folder)
+        await until('its supervisors are dead', () => killed.every(isDead))
         return ended
     }
     async stop() {
