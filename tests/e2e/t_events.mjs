@@ -88,6 +88,29 @@ test('a client goes on where it was', async (t) => {
     }
 })
 
+test('clients that join in the middle of things get each exactly once', async (t) => {
+    const server = await (await startServer(t)).ready()
+    const ids = (await server.post('/jobs/batch', { jobs: Array.from({ length: 1500 }, () => ({ kind: 'a' })) })).body.ids
+    await server.post(`/jobs/${ids[0]}/cancel`)
+    const first = sql(server.store, 'SELECT max(id) FROM events')
+    const streams = []
+    let next = 1
+    const cancelOn = async () => {
+        while (next < ids.length) await server.post(`/jobs/${ids[next++]}/cancel`)
+    }
+    const joinOn = async () => {
+        while (next < ids.length && streams.length < 100)
+            streams.push(await openStream(t, server, `?type=job.cancelled&after=${first}`))
+    }
+    await Promise.all([cancelOn(), cancelOn(), cancelOn(), cancelOn(), joinOn()])
+    check(streams.length > 3)
+    for (const stream of streams) {
+        await until('all have come', () => stream.events.length >= ids.length - 1)
+        equal(new Set(stream.events.map((e) => e.data.jobId)).size, ids.length - 1)
+        equal(stream.events.length, ids.length - 1)
+    }
+})
+
 test('what cannot be given any more is told by a reset', async (t) => {
     const server = await (await startServer(t)).ready()
     for (let i = 0; i < 3; i++) await server.post(`/jobs/${await server.enqueue('a')}/cancel`)
