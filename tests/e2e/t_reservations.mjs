@@ -73,7 +73,7 @@ test('who hangs up gives up the place in line', async (t) => {
     const server = await startServer(t)
     const first = await reserve(server)
     const hangUp = new AbortController()
-    const left = reserve(server, { holder: 'b' }, { signal: hangUp.signal }).catch((e) => e.name)
+    const left = reserve(server, { holder: 'b', waitMs: 600000 }, { signal: hangUp.signal }).catch((e) => e.name)
     await until('it waits', async () => (await open(server)).length === 2)
     hangUp.abort()
     equal(await left, 'AbortError')
