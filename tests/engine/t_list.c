@@ -29,6 +29,8 @@ static void fill(struct world *w, struct rng *rng, struct row *rows)
                              .state = pick(rng, JOB_SCHEDULED, JOB_CANCELLED),
                              .queue = pick(rng, 1, 2),
                              .kind = pick(rng, 0, KINDS - 1) };
+        if (rng_one_in(rng, 2)) /* many, so that steps end among them */
+            row->state = JOB_FAILED;
         if (row->state == JOB_FAILED)
             row->retry_state = pick(rng, RETRY_PENDING, RETRY_FINAL);
         snprintf(
