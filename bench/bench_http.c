@@ -51,7 +51,7 @@ static struct load enqueues(const struct load_server *server, int clients, int b
     return load;
 }
 
-static double threads_in_process(double seconds)
+static double threads_in_process(double seconds, struct bench_series *cpu)
 {
     const char *path = bench_file();
     struct hf_options options;
@@ -63,10 +63,11 @@ static double threads_in_process(double seconds)
         bench_die(path, error.text);
     if (hf_wait_ready(hf, -1) < 0)
         bench_die(path, "is not ready");
-    double start = bench_now();
+    double start = bench_now(), used = bench_cpu(CLOCK_PROCESS_CPUTIME_ID);
     int made = 0;
     while (bench_now() - start < seconds)
         made += produce_all(hf, CLIENTS, CLIENTS * 50);
+    bench_add(cpu, (bench_cpu(CLOCK_PROCESS_CPUTIME_ID) - used) * 1e6 / made);
     double rate = made / (bench_now() - start);
     hf_close(hf);
     bench_drop_file(path);
@@ -76,15 +77,18 @@ static double threads_in_process(double seconds)
 static void bench_enqueue(const char *self, int rounds, double seconds)
 {
     struct bench_series http = { 0 }, threads = { 0 }, one = { 0 }, batches = { 0 };
-    struct bench_series p50 = { 0 }, p99 = { 0 };
+    struct bench_series p50 = { 0 }, p99 = { 0 }, http_cpu = { 0 }, threads_cpu = { 0 };
     for (int round = 0; round < rounds; round++) {
         const char *db = bench_file();
         struct load_server server = load_holdfast(self, db);
+        double used = load_cpu(&server), start = bench_now();
         struct load load = enqueues(&server, CLIENTS, 1, seconds);
+        bench_add(&http_cpu,
+                  (load_cpu(&server) - used) * 1e6 / (load.rate * (bench_now() - start)));
         bench_add(&http, load.rate);
         bench_add(&p50, load.p50);
         bench_add(&p99, load.p99);
-        bench_add(&threads, threads_in_process(seconds));
+        bench_add(&threads, threads_in_process(seconds, &threads_cpu));
         bench_add(&one, enqueues(&server, 1, 1, seconds).rate);
         bench_add(&batches, enqueues(&server, 1, BATCH, seconds).rate);
         load_stop(&server);
@@ -95,6 +99,10 @@ static void bench_enqueue(const char *self, int rounds, double seconds)
            CLIENTS, bench_median(&http), bench_median(&p50), bench_median(&p99), CLIENTS,
            bench_median(&threads));
     bench_verdict(bench_ratio(&http, &threads), 0.6);
+    printf("             processor time per job: the server %.1f us, in process %.1f us; "
+           "ratio %.2f\n",
+           bench_median(&http_cpu), bench_median(&threads_cpu),
+           bench_ratio(&threads_cpu, &http_cpu));
     printf("one client: %.0f/s; batches of %d: %.0f jobs/s\n", bench_median(&one), BATCH,
            bench_median(&batches));
 }

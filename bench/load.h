@@ -91,6 +91,22 @@ static inline double load_memory(const struct load_server *server)
     return kib / 1024;
 }
 
+/* Seconds of processor time that it has used. */
+static inline double load_cpu(const struct load_server *server)
+{
+    char path[64], text[1024] = "";
+    unsigned long user = 0, system = 0;
+    snprintf(path, sizeof(path), "/proc/%d/stat", server->pid);
+    FILE *file = fopen(path, "r");
+    if (file && fgets(text, sizeof(text), file) && strrchr(text, ')'))
+        (void)sscanf(strrchr(text, ')') + 2,
+                     "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+                     &system);
+    if (file)
+        fclose(file);
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
 /* ---- clients ---- */
 
 static inline int load_connect(int port)

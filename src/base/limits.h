@@ -120,6 +120,8 @@ enum {
     LIMIT_CLAIM_QUEUES = 100,
     LIMIT_BEAT_RUNS = 10000,
     RECOVERY_CHUNK_JOBS = 500, /* keeps the store free for claims in between */
+    LEAST_RECOVERY_CHUNK_JOBS = 100,
+    RECOVERY_CHUNK_US = 15 * 1000, /* as long, or twice as long, where 500 take longer */
     LIMIT_RECOVERY_LOG_LINES = 1000,
 };
 

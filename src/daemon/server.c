@@ -188,8 +188,7 @@ static void raise_open_files(struct server *server)
 
 static bool on_postgres(const struct config *config)
 {
-    const char *db = config->server.db;
-    return strncmp(db, "postgres://", 11) == 0 || strncmp(db, "postgresql://", 13) == 0;
+    return db_engine_of(config->server.db) == DB_POSTGRES;
 }
 
 static int open_runner(struct server *server)

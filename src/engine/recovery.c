@@ -337,7 +337,7 @@ int recovery_begin(struct engine *engine, enum recovery_type type, int64_t dead_
     rec->type = type;
     rec->dead_owner = dead_owner;
     rec->started_at = engine_now(engine);
-    rec->limit = RECOVERY_CHUNK_JOBS;
+    rec->limit = rec->chunk = RECOVERY_CHUNK_JOBS;
     rec->older_than_us =
         type == RECOVERY_SWEEP ? engine->settings.zombie_threshold_us : 0;
     rec->only_adopt = type == RECOVERY_START && !engine->settings.recovery_on_startup;
@@ -361,7 +361,7 @@ static void next_phase(struct recovery *rec)
         (rec->only_adopt || rec->type == RECOVERY_TAKEOVER))
         rec->phase++;
     rec->after_queue = rec->after_id = 0;
-    rec->limit = RECOVERY_CHUNK_JOBS;
+    rec->limit = rec->chunk;
     rec->single_left = 0;
 }
 
@@ -413,6 +413,21 @@ static int finish(struct engine *engine, struct recovery *rec)
     return 0;
 }
 
+/* Whoever waits meanwhile should not notice; a disk or machine may be slow. */
+static void fit_chunk(struct recovery *rec, int64_t took_us)
+{
+    if (rec->limit == 1)
+        return;
+    if (took_us > 2 * RECOVERY_CHUNK_US)
+        rec->chunk /= 2;
+    else if (took_us < RECOVERY_CHUNK_US / 2)
+        rec->chunk *= 2;
+    if (rec->chunk < LEAST_RECOVERY_CHUNK_JOBS)
+        rec->chunk = LEAST_RECOVERY_CHUNK_JOBS;
+    if (rec->chunk > RECOVERY_CHUNK_JOBS)
+        rec->chunk = RECOVERY_CHUNK_JOBS;
+}
+
 int recovery_step(struct engine *engine)
 {
     struct recovery *rec = engine->recovery;
@@ -428,13 +443,15 @@ int recovery_step(struct engine *engine)
     bool had_id = rec->id != 0;
     rec->before = rec->counts;
     rec->item_count = 0;
+    int64_t began = clock_mono_us(engine->clock);
     int64_t n = engine_duty(engine, chunks[rec->phase], rec);
     if (n < 0)
         return step_failed(engine, rec, (int)n, queue, id, had_id);
     recovery_log_items(engine, rec);
+    fit_chunk(rec, clock_mono_us(engine->clock) - began);
     if ((size_t)n < rec->limit)
         next_phase(rec);
-    else if (rec->single_left > 0 && --rec->single_left == 0)
-        rec->limit = RECOVERY_CHUNK_JOBS;
+    else if (rec->single_left == 0 || --rec->single_left == 0)
+        rec->limit = rec->chunk;
     return 1;
 }

@@ -22,7 +22,8 @@
  *
  * It works in CHUNKS, one transaction each, that select by the state they
  * remove: running it again, or crashing in it, gives the same result (I7), and
- * an enqueue waits for one chunk at most (I9).  A row that cannot be resolved
+ * an enqueue waits for one chunk at most (I9): chunks shrink where they take long, and
+ * grow again.  A row that cannot be resolved
  * is reported and passed over. */
 #pragma once
 
@@ -78,7 +79,8 @@ struct recovery {
     enum { PHASE_HOLDS, PHASE_BUSY, PHASE_PENDING, PHASE_REPORT, PHASE_DONE } phase;
     bool only_adopt; /* recovery_on_startup = false */
     int64_t after_queue, after_id;
-    size_t limit; /* of a chunk; 1 while a bad row is being looked for */
+    size_t chunk; /* how many fit into the time that others may wait */
+    size_t limit; /* of the next one: that, or 1 while a bad row is being looked for */
     size_t single_left;
     struct recovery_counts counts;
     struct recovery_tally queues[64], kinds[64];

@@ -126,20 +126,16 @@ test('a deadline is kept while no scheduler is there', async (t) => {
     equal([job.state, job.error.type, job.retryReason], ['failed', 'timeout', 'exhausted'])
 })
 
-test('a cancel that was asked before the crash reaches the adopted command', async (t) => {
-    const server = await startServer(t, {
-        config: `[command stubborn]
-argv = /bin/sh -c 'trap "" TERM; touch ${t.folder}/runs-1; while :; do sleep 0.05; done'
-term_grace_ms = 3000
-`,
-    })
-    const id = await server.enqueue('stubborn')
+test('a cancel that was committed and not acted upon before the crash reaches the adopted command', async (t) => {
+    const server = await startServer(t, { config: waiting(t) })
+    const id = await server.enqueue('wait', { payload: 1 })
     await runs(t, 1)
-    await server.post(`/jobs/${id}/cancel`)
     await server.kill()
+    sql(server.store, `UPDATE jobs SET state = 4, cancel_at = ${Date.now() * 1000}, cancel_reason = 'enough' WHERE id = ${id};
+        UPDATE counters SET running = running - 1, cancelling = cancelling + 1 WHERE running = 1`)
     await server.start()
     const job = await server.outcome(id)
-    equal([job.state, job.error.type], ['cancelled', 'cancelled'])
+    equal([job.state, job.error.type, job.error.message], ['cancelled', 'cancelled', 'enough'])
 })
 
 test('the output of an adopted command is whole', async (t) => {
@@ -154,8 +150,12 @@ test('the output of an adopted command is whole', async (t) => {
     equal([output.stdout.head, output.stdout.complete], ['before\nafter\n{"id":1}\n', true])
 })
 
-test('a command gets the limit of open files that the server was given', async (t) => {
-    const server = await startServer(t, { config: `[command files]\nargv = /bin/sh -c 'ulimit -S -n'\n` })
-    const limits = readFileSync('/proc/self/limits', 'utf8').match(/Max open files\s+(\d+)/)[1]
-    equal(String((await server.outcome(await server.enqueue('files'))).result), limits)
+test('the server takes all open files it may have, and a command gets as many as the server was given', async (t) => {
+    const server = await startServer(t, {
+        config: `[command files]\nargv = /bin/sh -c 'ulimit -S -n'\n`,
+        under: ['/bin/sh', '-c', 'ulimit -S -n 300 && exec "$0" "$@"'],
+    })
+    const [, soft, hard] = readFileSync(`/proc/${server.child.pid}/limits`, 'utf8').match(/Max open files\s+(\d+)\s+(\d+)/)
+    equal(soft, hard)
+    equal((await server.outcome(await server.enqueue('files'))).result, 300)
 })

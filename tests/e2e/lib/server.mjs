@@ -114,7 +114,8 @@ export class Server extends Client {
     // Resolves when it listens; rejects with what it said if it ends before.
     start() {
         check(!this.child, 'it runs already')
-        const child = spawn(holdfast, this.arguments(), {
+        const [program, ...args] = [...(this.options.under ?? []), holdfast, ...this.arguments()]
+        const child = spawn(program, args, {
             stdio: ['ignore', 'pipe', 'pipe'],
             env: { ...process.env, ...this.options.env },
             cwd: this.t.folder,
