@@ -65,9 +65,12 @@ static int migrate(struct store *store, int from)
         int r = store_begin(store, 0);
         if (r < 0)
             return r;
-        /* Another process may have been quicker: look again inside. */
+        /* Another process may be quicker: wait for it, and look again inside.  SQLite
+         * has one writer at a time anyway. */
         int now_at = -1;
-        r = read_version(store, &now_at);
+        r = db_script(store->db, "{postgres:SELECT pg_advisory_xact_lock(482065737)}");
+        if (r == 0)
+            r = read_version(store, &now_at);
         if (r == 0 && now_at < migrations[i].version) {
             r = have_schema(store);
             if (r == 0)
