@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * store.c -- recover, recoveries, check, backup: the store as a whole. */
+#include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 
 #include "base/json.h"
@@ -113,6 +115,24 @@ static int recover_now(struct cli *cli, struct hf *hf)
     return 0;
 }
 
+/* Records of commands that a server has left, where it keeps them by default.  Those may
+ * still run, and only a server can ask them: to us they would be crashed, and their
+ * retries would run beside them. */
+static size_t commands_left(const char *store)
+{
+    char path[PATH_MAX];
+    size_t count = 0;
+
+    snprintf(path, sizeof(path), "%s.d/runs", store);
+    DIR *dir = opendir(path);
+    if (!dir)
+        return 0;
+    for (const struct dirent *entry = NULL; (entry = readdir(dir)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
 static int recover(struct cli *cli)
 {
     struct hf_options options;
@@ -121,6 +141,13 @@ static int recover(struct cli *cli)
 
     if (cli_option(cli, "dry-run"))
         return dry_run(cli);
+    size_t left = commands_left(cli->store);
+    if (left > 0)
+        return cli_fail(
+            cli, -HF_CONFLICT,
+            "%s.d/runs has records of commands (%zu) that may still run; start "
+            "\"holdfast serve\" on this store, which adopts those that live.",
+            cli->store, left);
     hf_options_init(&options);
     options.db = cli->store;
     int r = hf_open(&options, &why, &hf);
