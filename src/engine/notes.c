@@ -48,25 +48,20 @@ static struct slice keep(struct engine *engine, struct slice text)
 
 void note_started(struct engine *engine, const struct started *run)
 {
-    void *grown = grow(engine->fresh, engine->fresh_count, &engine->fresh_capacity,
-                       sizeof(*engine->fresh));
-    /* Publishing must not fail: have the room before the commit. */
-    if (grown) {
-        engine->fresh = grown;
-        size_t want = engine->run_count + engine->fresh_count + 1;
-        grown = engine->runs;
-        while (grown && engine->run_capacity < want)
-            grown = grow(engine->runs, engine->run_capacity, &engine->run_capacity,
-                         sizeof(*engine->runs));
-        if (!grown && engine->run_capacity == 0)
-            grown = grow(NULL, 0, &engine->run_capacity, sizeof(*engine->runs));
-    }
     struct dispatch_queue *queue = entry_of(engine, run->job.queue_id);
-    if (!grown || !queue) {
+    struct started *fresh = grow(engine->fresh, engine->fresh_count,
+                                 &engine->fresh_capacity, sizeof(*engine->fresh));
+    if (fresh)
+        engine->fresh = fresh;
+    /* Publishing must not fail: have the room before the commit. */
+    struct local_run *runs = grow(engine->runs, engine->run_count + engine->fresh_count,
+                                  &engine->run_capacity, sizeof(*engine->runs));
+    if (runs)
+        engine->runs = runs;
+    if (!queue || !fresh || !runs) {
         store_fail(engine->store, -HF_NOMEM);
         return;
     }
-    engine->runs = grown;
     struct started copy = *run;
     copy.job.kind = keep(engine, run->job.kind);
     copy.job.payload = keep(engine, run->job.payload);

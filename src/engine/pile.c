@@ -182,8 +182,11 @@ int pile_run(struct tx *tx, struct command **commands, size_t count)
 static int run_afterwards(struct tx *tx)
 {
     int r = 0;
-    if (tx->engine->holds)
-        r = (int)(reservation_tick(tx) < 0 ? tx->store->failed : 0);
+    if (tx->engine->holds) {
+        r = reservation_tick(tx) < 0 ? tx->store->failed : 0;
+        if (r == 0) /* a queue may be held now that was not when its gate was passed */
+            r = open_gates_in_time(tx, NULL, 0);
+    }
     if (r == 0)
         r = claim_for_node(tx);
     return r < 0 ? r : store_flush(tx->store);

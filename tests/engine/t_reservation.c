@@ -162,6 +162,30 @@ TEST(an_outside_holder_keeps_its_hold_over_a_crash_until_it_expires)
     world_end(&w);
 }
 
+TEST(a_hold_that_a_pile_grants_binds_the_claims_of_the_same_pile)
+{
+    struct world w;
+    world_init(&w);
+    w.kinds[0] = "k";
+    w.kind_count = w.capacity = 1;
+    world_open(&w);
+    struct reservation first = reserve(&w, "gone"), second = reserve(&w, "gpu");
+    check_int(second.state, RESERVATION_WAITING);
+    enqueue_kind(&w, "k");
+    /* The first one's node died, and another node has expired its hold. */
+    char script[200];
+    snprintf(script, sizeof(script),
+             "UPDATE reservations SET state = 5, ended_at = created_at WHERE id = %lld",
+             (long long)first.id);
+    run_sql(&w, script);
+    enqueue_kind(&w, "k"); /* any pile */
+    check_int(hold(&w, second.id).state, RESERVATION_ACTIVE);
+    check_int(w.started_count, 0);
+    check_ok(release(&w, second.id, "gpu"));
+    check_int(w.started_count, 1);
+    world_end(&w);
+}
+
 TEST(what_makes_no_sense_is_refused_by_name)
 {
     struct world w;

@@ -98,6 +98,11 @@ TEST(a_job_that_was_made_is_shown_to_whoever_asked_for_it)
     check_int(c->enqueue.made[0].id, c->enqueue.out[0].id);
     check_slice(c->enqueue.made[0].retry_delays, "60,300,900");
     check_slice(c->enqueue.made[0].payload, "null");
+    /* What the answer shows may be read in another thread, while the committer's
+     * reads its queues anew. */
+    struct queue_entry *queue = w.engine->store->queues[0];
+    check_str(c->enqueue.out[0].queue, queue->queue.name);
+    check(c->enqueue.out[0].queue != queue->queue.name);
     command_free(c);
     world_end(&w);
 }
