@@ -28,7 +28,8 @@ struct api_options {
     struct log *log;           /* may be NULL */
     const char *admin_token;   /* "" or NULL: none */
     bool open;                 /* no token is asked for (loopback, or insecure) */
-    const char *allowed_hosts; /* besides loopback names and our own addresses */
+    const char *allowed_hosts; /* besides loopback names and our own addresses; borrowed,
+                                  and may change between two requests */
     int64_t max_body_bytes, max_batch_body_bytes, max_payload_bytes;
     api_output *output; /* NULL: there are no commands */
     void *output_arg;
