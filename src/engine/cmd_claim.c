@@ -41,8 +41,12 @@ static int64_t room(const struct gate *gate, int64_t wanted)
     return free_slots < wanted ? (free_slots > 0 ? free_slots : 0) : wanted;
 }
 
+/* Not under a lease that is over: whoever judges us by it would make a retry of what we
+ * begin.  The next beat renews it, or finds that we are dead. */
 static bool node_may_claim(const struct engine *engine)
 {
+    if (engine->lease_until != 0 && engine->lease_until <= engine->now_last)
+        return false;
     return engine->ready && engine->dispatch.started && engine->owner_id != 0 &&
            local_busy(engine) < engine->capacity;
 }

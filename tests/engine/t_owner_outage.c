@@ -113,6 +113,21 @@ TEST(nobody_is_judged_before_one_lease_after_the_database_is_back)
     world_close(&w);
 }
 
+TEST(nothing_is_begun_under_a_lease_that_is_over)
+{
+    struct world w;
+    world_init_node(&w, "crawl", 1);
+    world_open(&w);
+    set_database(&w, false);
+    tick_without_database(&w, w.settings.lease_us / US_PER_S + 1);
+    set_database(&w, true);
+    enqueue_kind(&w, "crawl");     /* it comes before the next beat */
+    check_int(w.started_count, 0); /* others may be about to judge us */
+    tick_without_database(&w, 1);
+    check_int(w.started_count, 1);
+    world_close(&w);
+}
+
 /* ---- a COMMIT whose outcome nobody can tell yet ---- */
 
 static void take_away(void *url)
