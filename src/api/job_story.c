@@ -67,17 +67,30 @@ static int write_chain(struct store *store, struct show *show, struct json_write
     return r == -HF_NOT_FOUND ? 0 : r;
 }
 
+/* The first job of a page.  A cursor is of this chain, or nothing is told of it: it may
+ * be a stranger's. */
+static int begin_chain(struct store *store, struct show *show, struct job_row *row)
+{
+    int64_t root = row->job.root_id, cursor = ((const struct page *)show->arg)->cursor;
+
+    int r = store_job_get(store, cursor ? cursor : root, &show->arena, row);
+    if (cursor && (r == -HF_NOT_FOUND || (r == 0 && row->job.root_id != root)))
+        return error_set(&show->look.error, -HF_INVALID, "cursor",
+                         "cursor is not of this chain; it must be the nextCursor of the "
+                         "page before.");
+    return r == 0 && cursor ? store_job_retry_of(store, cursor, &show->arena, row) : r;
+}
+
 static int show_chain(struct store *store, struct show *show, struct json_writer *w)
 {
-    const struct page *page = show->arg;
     struct job_row row;
     int64_t next = 0;
 
     int r = get_seen(store, show, show->id, &row);
-    if (r < 0)
+    if (r == 0)
+        r = begin_chain(store, show, &row);
+    if (r < 0 && show->look.error.code)
         return r;
-    r = page->cursor ? store_job_retry_of(store, page->cursor, &show->arena, &row)
-                     : store_job_get(store, row.job.root_id, &show->arena, &row);
     json_begin_object(w);
     json_key(w, "items");
     json_begin_array(w);

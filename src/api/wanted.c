@@ -228,15 +228,16 @@ static int text_of(struct reading *reading, const char *name, struct slice raw,
                    struct slice *ret)
 {
     enum json_kind kind = json_kind_of(raw);
+    bool final = strcmp(name, "final") == 0;
     if (kind == JSON_KIND_STRING)
         return json_get_text(raw, name, LIMIT_METADATA_VALUE_BYTES, reading->arena,
                              reading->error, ret);
     *ret = raw;
-    return kind == JSON_KIND_BOOL
+    return kind == JSON_KIND_BOOL && final
                ? 0
                : error_set(reading->error, -HF_INVALID, name, "%s is %s; it must be %s.",
                            name, json_kind_name(kind),
-                           strcmp(name, "final") == 0 ? "true or false" : "a text");
+                           final ? "true or false" : "a text");
 }
 
 static int take_list(struct reading *reading, struct slice list)

@@ -126,6 +126,7 @@ struct taking {
     struct slice claim_id;
     struct started *out;
     size_t count, limit;
+    size_t bytes; /* of payloads */
 };
 
 static int64_t stale_after(struct tx *tx, int64_t queue_id)
@@ -161,6 +162,7 @@ static void begin_run(struct taking *t, const struct job *job)
                                            .started_at = tx->now,
                                            .deadline_at = deadline,
                                            .owner_id = t->owner_id };
+    t->bytes += job->payload.n;
     tell_ordinary(tx, job, "job.run.started");
     struct engine_work *work = &tx->engine->totals.work;
     work->claims++;
@@ -232,6 +234,23 @@ static int64_t take_throttled(struct taking *t, struct claim claim, int64_t old_
 
 /* ---- remote workers ---- */
 
+/* What is claimed must fit into one answer: a claim of many jobs with large payloads goes
+ * step by step, and ends behind CLAIM_BYTES with fewer than it might have had. */
+enum { CLAIM_STEP = 32, CLAIM_BYTES = 16 << 20 };
+
+static int64_t take_in_steps(struct taking *t, struct claim claim)
+{
+    int64_t wanted = (int64_t)claim.limit, taken = 0, n = 0;
+    do {
+        claim.limit = smaller(wanted - taken, CLAIM_STEP);
+        n = take(t, &claim);
+        if (n < 0)
+            return n;
+        taken += n;
+    } while (n == CLAIM_STEP && t->bytes < CLAIM_BYTES);
+    return taken;
+}
+
 /* The two lanes take turns: half of each claim, and the odd one alternates. */
 static int64_t take_remote(struct taking *t, int64_t queue_id, int64_t wanted)
 {
@@ -244,18 +263,18 @@ static int64_t take_remote(struct taking *t, int64_t queue_id, int64_t wanted)
     int64_t recovered = 0, normal;
     claim.lane = LANE_RECOVERED;
     claim.limit = smaller(share, share);
-    recovered = take(t, &claim);
+    recovered = take_in_steps(t, claim);
     if (recovered < 0)
         return recovered;
     claim.lane = LANE_NORMAL;
     claim.limit = smaller(wanted - recovered, wanted);
-    normal = take(t, &claim);
+    normal = take_in_steps(t, claim);
     if (normal < 0)
         return normal;
     if (lanes && recovered + normal < wanted) { /* nothing else to do: more of these */
         claim.lane = LANE_RECOVERED;
         claim.limit = smaller(wanted - recovered - normal, wanted);
-        int64_t more = take(t, &claim);
+        int64_t more = take_in_steps(t, claim);
         if (more < 0)
             return more;
         recovered += more;
@@ -372,7 +391,7 @@ static int claim_queues(struct taking *t, struct command *c)
 {
     struct tx *tx = t->tx;
     size_t n = c->claim.queue_count ? c->claim.queue_count : tx->store->queue_count;
-    for (size_t i = 0; i < n && t->count < t->limit; i++) {
+    for (size_t i = 0; i < n && t->count < t->limit && t->bytes < CLAIM_BYTES; i++) {
         struct queue_entry *entry = NULL;
         if (c->claim.queue_count == 0)
             entry = tx->store->queues[i];

@@ -21,6 +21,9 @@
 /* More live jobs than this are no longer sorted, but met on the way. */
 enum { SORTED_MAX = 50000, STEP_ROWS = 5000 };
 
+/* Results may be large; a page ends where they get too much for one. */
+enum { PAGE_BYTES = 8 << 20 };
+
 struct way {
     enum sql sql;
     int retry_state; /* of failed ones; 0 */
@@ -164,7 +167,7 @@ static int go(struct store *store, const struct way *way, struct step *step)
     const struct job_filter *filter = step->filter;
     /* Metadata is looked at here, so more than a page may have to be read. */
     size_t limit = filter->metadata_count > 0 ? step->rows : filter->limit;
-    size_t seen = 0, taken = 0;
+    size_t seen = 0, taken = 0, bytes = 0;
     int64_t floor = 0, last = 0;
     struct db_value values[VALUES];
     struct db_rows rows;
@@ -174,7 +177,8 @@ static int go(struct store *store, const struct way *way, struct step *step)
     if (r < 0)
         return r;
     r = query(store, way, step, floor, limit, values, &rows);
-    while (r >= 0 && taken < filter->limit && (r = db_next(&rows)) > 0) {
+    while (r >= 0 && taken < filter->limit && bytes < PAGE_BYTES &&
+           (r = db_next(&rows)) > 0) {
         seen++;
         last = db_get_int(&rows, ID);
         if (!has_metadata(filter, db_get_text(&rows, METADATA)))
@@ -182,12 +186,14 @@ static int go(struct store *store, const struct way *way, struct step *step)
         struct job_row *row = &step->found[step->count++];
         store_read_job(&rows, 0, step->arena, &row->job);
         store_read_run(&rows, JOB_COLUMN_COUNT, step->arena, &row->run);
+        bytes += row->run.result.n + row->run.error.details.n;
         taken++;
     }
     db_done(&rows);
     if (r < 0)
         return r;
-    int64_t complete = seen == limit || taken == filter->limit ? last : floor;
+    bool stopped = seen == limit || taken == filter->limit || bytes >= PAGE_BYTES;
+    int64_t complete = stopped ? last : floor;
     if (complete > step->complete)
         step->complete = complete;
     return 0;

@@ -114,6 +114,21 @@ test('a token that is bound to a project sees and makes only its jobs', async (t
         has((await server.refused(403, 'GET', path, undefined, as(token))).detail, 'shop')
 })
 
+test('the cursor of a chain leads into no other', async (t) => {
+    const server = await startClosed(t, { config: '[command fail]\nargv = /bin/false\nmax_retries = 0\n' })
+    await server.post('/projects', { name: 'shop' })
+    const { token } = await make(server, 'viewer', 'shop')
+    const own = await server.enqueue('later', { project: 'shop', delayMs: 1000000 })
+    const foreign = await server.enqueue('fail', { payload: 'private' })
+    await server.outcome(foreign)
+    await server.post(`/jobs/${foreign}/retry`)
+    for (const cursor of [foreign, '999999999']) {
+        const problem = await server.refused(400, 'GET', `/jobs/${own}/chain?cursor=${cursor}`, undefined, as(token))
+        equal(problem.field, 'cursor')
+    }
+    equal((await server.get(`/jobs/${own}/chain?cursor=${own}`, as(token))).body, { items: [], nextCursor: null })
+})
+
 test('tokens outlive a restart and reach the other nodes', async (t) => {
     const server = await startClosed(t)
     const { id, token } = await make(server, 'viewer')

@@ -158,6 +158,29 @@ if (onPostgres)
 
 const memory = (server) => Number(readFileSync(`/proc/${server.child.pid}/status`, 'utf8').match(/VmRSS:\s+(\d+)/)[1]) * 1024
 
+test('events as large as may be hold up no stream', async (t) => {
+    const server = await startServer(t)
+    const stream = await openStream(t, server)
+    const id = await server.enqueue('k')
+    await server.post('/claim', { session: 's1' })
+    await server.post(`/runs/${id}/complete`, { session: 's1' })
+    const late = { session: 's1', result: 'x'.repeat((1 << 20) - 2) }
+    const many = 12
+    for (let i = 0; i < many; i++) await server.refused(409, 'POST', `/runs/${id}/complete`, late)
+    await server.post(`/jobs/${await server.enqueue('k', { delayMs: 1000000 })}/cancel`)
+    const seen = await openStream(t, server, '?after=0')
+    for (const each of [stream, seen]) {
+        await each.until((e) => e.type === 'job.cancelled')
+        const results = each.events.filter((e) => e.type === 'run.late_result')
+        check(each.types().includes('reset') || results.length === many, each.types())
+        check(results.length > 0 && results.every((e) => e.data.data.result === late.result))
+    }
+    const fresh = await openStream(t, server)
+    await server.post(`/jobs/${await server.enqueue('k', { delayMs: 1000000 })}/cancel`)
+    await fresh.until((e) => e.type === 'job.cancelled')
+    check(!fresh.types().includes('run.late_result'))
+})
+
 test('a slow client costs neither memory nor others their time', async (t) => {
     const server = await startServer(t)
     const quick = await openStream(t, server, '?type=job.enqueued')

@@ -123,7 +123,7 @@ test('what is wrong is told and at least one filter is asked for', async (t) => 
             has((await server.refused(400, 'POST', `/jobs/${act}`, body)).detail, 'at least one')
         for (const [body, field] of [
             [{ state: 'old' }, 'state'], [{ state: [] }, 'state'], [{ state: [7] }, 'state'], [{ state: 7 }, 'state'],
-            [{ final: 'yes' }, 'final'], [{ queue: 'a b' }, 'queue'], [{ queue: 1 }, 'queue'], [{ colour: 'red' }, 'colour'],
+            [{ final: 'yes' }, 'final'], [{ queue: 'a b' }, 'queue'], [{ queue: 1 }, 'queue'], [{ queue: true }, 'queue'], [{ kind: false }, 'kind'], [{ colour: 'red' }, 'colour'],
             [{ metadata: 'x' }, 'metadata'], [{ metadata: { a: 1 } }, 'metadata'], [{ createdAfter: 'then' }, 'createdAfter'],
             [{ queue: 'a', dryRun: 1 }, 'dryRun'], [{ queue: 'a', limit: 1 }, 'limit'], [{ queue: null }, 'queue'],
         ])

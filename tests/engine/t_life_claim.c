@@ -298,6 +298,60 @@ TEST(a_result_of_any_size_is_kept_as_it_was_given)
     world_end(&w);
 }
 
+/* A number of that many digits. */
+static struct slice large_text(struct world *w, size_t bytes)
+{
+    char *text = arena_alloc(&w->arena, bytes + 1);
+    check(text);
+    memset(text, '7', bytes);
+    text[bytes] = '\0';
+    return (struct slice){ text, bytes };
+}
+
+TEST(a_claim_of_large_payloads_ends_before_its_answer_is_too_large)
+{
+    enum { JOBS = 40, FIRST = 32 };
+    int64_t made[JOBS], ids[JOBS] = { 0 };
+    struct world w;
+    world_begin(&w);
+    struct new_job in = job_of_kind("crawl");
+    in.payload = large_text(&w, LIMIT_PAYLOAD_BYTES / 2 + 1);
+    for (int i = 0; i < JOBS; i++)
+        made[i] = enqueue(&w, in);
+    check_int(try_claim(&w, "s1", NULL, 100, ids), FIRST);
+    check_int(try_claim(&w, "s1", NULL, 100, ids + FIRST), JOBS - FIRST);
+    check(memcmp(ids, made, sizeof(made)) == 0);
+    for (int i = 0; i < 2 * JOBS; i++)
+        (void)enqueue_kind(&w, "crawl");
+    check_int(try_claim(&w, "s1", NULL, 100, NULL), 2 * JOBS);
+    world_end(&w);
+}
+
+TEST(a_page_of_large_results_is_short_and_the_next_one_goes_on)
+{
+    enum { JOBS = 12, FIRST = 8 };
+    struct job_filter filter = { .limit = 100 };
+    struct job_page page = { 0 };
+    struct world w;
+    world_begin(&w);
+    struct slice result = large_text(&w, LIMIT_RESULT_BYTES);
+    int64_t ids[JOBS];
+    for (int i = 0; i < JOBS; i++) {
+        ids[i] = enqueue_kind(&w, "crawl");
+        check_int(claim_one(&w, "s1"), ids[i]);
+        check_ok(act(&w, make_complete("s1", ids[i], result.p)));
+    }
+    check_ok(store_jobs_page(w.engine->store, &filter, 200, &w.arena, &page));
+    check_int(page.count, FIRST);
+    check_int(page.rows[FIRST - 1].job.id, ids[JOBS - FIRST]);
+    filter.before = page.next;
+    check_ok(store_jobs_page(w.engine->store, &filter, 200, &w.arena, &page));
+    check_int(page.count, JOBS - FIRST);
+    check_int(page.rows[JOBS - FIRST - 1].job.id, ids[0]);
+    check_int(page.next, 0);
+    world_end(&w);
+}
+
 TEST(an_error_is_kept_with_its_type_class_message_and_details)
 {
     struct world w;
