@@ -18,6 +18,7 @@
 enum { DUE_JOBS = 500, RESOLVED_OWNER_DAYS = 30, FOLDED_OWNERS = 10 };
 #define PRUNE_INTERVAL_US (60 * US_PER_S)
 #define RETRY_LATER_US (200 * US_PER_MS)
+#define FAILURE_TOLD_US (60 * US_PER_S)
 
 typedef int64_t (*duty)(struct engine *engine, int64_t now);
 
@@ -442,6 +443,20 @@ static int64_t do_duties(struct engine *engine, int64_t now)
     return do_each(engine, now, duties, engine->producer ? 1 : array_len(duties));
 }
 
+/* Duties come again a few times a second.  A failure is told when it begins, and once a
+ * minute while it lasts: an outage must not fill the disk with itself. */
+static void tell_failure(struct engine *engine, int64_t now, int failure)
+{
+    if (failure == engine->failure_told &&
+        now - engine->failure_told_at < FAILURE_TOLD_US)
+        return;
+    log_event(engine->log, LEVEL_WARN, "duty_failed",
+              log_text("error", status_of(failure)->name),
+              log_text("detail", db_error(engine->store->db)));
+    engine->failure_told = failure;
+    engine->failure_told_at = now;
+}
+
 int64_t engine_tick(struct engine *engine)
 {
     int64_t now = engine_now(engine);
@@ -450,9 +465,7 @@ int64_t engine_tick(struct engine *engine)
     guard_clock(engine, now);
     int64_t r = do_duties(engine, now);
     if (r < 0)
-        log_event(engine->log, LEVEL_WARN, "duty_failed",
-                  log_text("error", status_of((int)r)->name),
-                  log_text("detail", db_error(engine->store->db)));
+        tell_failure(engine, now, (int)r);
     /* Whichever duty found it out: the next one needs a connection, and an owner. */
     if (r == -HF_UNAVAILABLE)
         (void)!engine_reconnect(engine, 0);

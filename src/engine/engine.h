@@ -109,7 +109,9 @@ struct engine {
     struct {                /* on PostgreSQL, whose clock decides about leases: its */
         int64_t time, mono; /* time at that moment of our monotonic clock; 0: not asked */
     } database;
-    int broken;            /* -HF_IO...: not trusted until reopened; 0 */
+    int broken;       /* -HF_IO...: not trusted until reopened; 0 */
+    int failure_told; /* -HF_...: the last failed duty the log was told of; 0 */
+    int64_t failure_told_at;
     bool unsure;           /* whether pile number `pile` is in: its notes wait for that */
     struct lockfile *lock; /* SQLite scheduler: proof that we are alone */
 
