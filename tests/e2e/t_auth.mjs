@@ -13,6 +13,7 @@ const admin = randomBytes(16).toString('hex')
 async function startClosed(t, more = {}) {
     const server = await startServer(t, { ...more, env: { HOLDFAST_ADMIN_TOKEN: admin } })
     server.token = admin
+    await until('it has read its tokens', async () => (await server.fetch('GET', '/api/v1/queues', undefined, as('none'))).status === 401)
     return server
 }
 const as = (token) => ({ headers: { authorization: `Bearer ${token}` } })

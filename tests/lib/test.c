@@ -127,6 +127,13 @@ void test_note(const char *format, ...)
     dprintf(report_fd, "# note: %s: %s\n", current_name, text);
 }
 
+int test_many(int wanted)
+{
+    const char *text = getenv("HF_TEST_MANY");
+    int most = text ? atoi(text) : 0;
+    return most > 0 && most < wanted ? most : wanted;
+}
+
 int64_t test_monotonic_us(void)
 {
     struct timespec now;

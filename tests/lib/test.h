@@ -22,8 +22,8 @@
  * --list to see the names.  Environment: HF_TEST_DB, the database to test on
  * ("sqlite", which is the default, or a postgres:// url of a server where
  * databases may be made); HF_TEST_PATIENCE, a factor for the time limits, for
- * slow machines and instrumented builds; HF_TEST_TOGETHER, to run
- * all tests in one process (see test.c).
+ * slow machines and instrumented builds; HF_TEST_MANY, see test_many();
+ * HF_TEST_TOGETHER, to run all tests in one process (see test.c).
  *
  * Checks may be made in any thread and in forked children: the first that
  * fails ends its process and fails the test. */
@@ -82,6 +82,10 @@ void test_note(const char *format, ...) printf_like(1, 2);
 /* True as soon as `condition(arg)` is; false if it still is not after `ms`
  * (times HF_TEST_PATIENCE). */
 must_check bool test_wait(bool (*condition)(void *arg), void *arg, int64_t ms);
+
+/* `wanted`, or HF_TEST_MANY if that is less: for what can be done as often as one
+ * likes, and is dear where every instruction is watched. */
+int test_many(int wanted);
 
 /* Microseconds that only go forward. */
 int64_t test_monotonic_us(void);

@@ -1,4 +1,4 @@
-/* test: apart */
+/* test: apart bare */
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The start race: the supervisor is put to sleep before each of its system calls

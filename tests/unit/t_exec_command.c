@@ -1,4 +1,4 @@
-/* test: apart */
+/* test: apart bare */
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Commands from their start to their outcome, with real processes. */

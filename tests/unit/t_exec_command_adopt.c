@@ -1,4 +1,4 @@
-/* test: apart */
+/* test: apart bare */
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The scheduler is killed with -9 while commands run; the next one finds each

@@ -1,4 +1,4 @@
-/* test: apart */
+/* test: apart bare */
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Commands that are told to end: by a cancel, a shutdown, their deadline or a

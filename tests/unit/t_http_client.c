@@ -258,6 +258,32 @@ TEST(a_server_that_says_nothing_is_left_when_the_time_is_up)
     call_end(&c);
 }
 
+/* The loop's clock stands still while a callback runs. */
+static void start_after_a_while(evutil_socket_t fd, short what, void *arg)
+{
+    int64_t end_us = test_monotonic_us() + 100 * US_PER_MS;
+
+    (void)fd, (void)what;
+    while (test_monotonic_us() < end_us)
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    call_start(arg, "/hang");
+}
+
+TEST(a_loop_that_was_busy_takes_nothing_from_the_time)
+{
+    struct call c;
+
+    call_begin(&c, NULL);
+    c.request.timeout_ms = 50;
+    check_int(event_base_once(c.base, -1, EV_TIMEOUT, start_after_a_while, &c,
+                              &(struct timeval){ 0 }),
+              0);
+    call_wait(&c);
+    check_int(c.end, FETCH_TIMEOUT);
+    check(c.duration_us >= 50 * US_PER_MS);
+    call_end(&c);
+}
+
 TEST(the_time_runs_on_over_redirects)
 {
     struct call c;
@@ -343,12 +369,15 @@ TEST(a_request_that_may_be_repeated_uses_a_pooled_connection)
 
 /* ---- many ---- */
 
-enum { MANY = 1000 };
-
 struct many {
     struct call *call;
     size_t left, answered;
 };
+
+static size_t a_thousand(void)
+{
+    return (size_t)test_many(1000);
+}
 
 static void count_one(void *arg, const struct fetch_answer *answer)
 {
@@ -376,16 +405,17 @@ TEST(a_thousand_hang_and_one_is_served_in_front_of_them)
 {
     struct call c;
     struct many many = { .call = &c };
+    size_t count = a_thousand();
 
     call_begin(&c, NULL);
-    start_many(&many, "/hang", MANY);
-    while (c.peer.requests < MANY)
+    start_many(&many, "/hang", count);
+    while (c.peer.requests < (int)count)
         check_int(event_base_loop(c.base, EVLOOP_ONCE), 0);
-    check_int(http_client_count(c.client), MANY);
-    check_int(c.peer.open, MANY);
+    check_int(http_client_count(c.client), count);
+    check_int(c.peer.open, count);
     call_get(&c, "/echo");
     check_int(c.end, FETCH_ANSWERED);
-    check_int(many.left, MANY);
+    check_int(many.left, count);
     http_client_free(c.client);
     c.client = NULL;
     check_int(many.left, 0);
@@ -404,12 +434,12 @@ TEST(a_thousand_large_answers_take_no_more_memory_the_third_time)
     c.request.read_bytes = 512 << 10;
     c.request.timeout_ms = 20 * 60 * 1000; /* a sanitizer takes its time */
     for (size_t round = 0; round < array_len(used); round++) {
-        start_many(&many, round == 1 ? "/endless" : "/bytes/200000", MANY);
+        start_many(&many, round == 1 ? "/endless" : "/bytes/200000", a_thousand());
         while (many.left > 0 || c.peer.open > 0)
             check_int(event_base_loop(c.base, EVLOOP_ONCE), 0);
         used[round] = mallinfo2().uordblks;
     }
-    check_int(many.answered, 3 * MANY);
+    check_int(many.answered, 3 * a_thousand());
     test_note("%zu KiB in use after each round", used[2] >> 10);
     check(used[1] <= used[0] + (256 << 10));
     check(used[2] <= used[1] + (256 << 10));

@@ -321,23 +321,24 @@ TEST(thousands_of_idle_connections_cost_little_and_others_are_served)
     enum { IDLE = 2000 };
     cleanup(world_end) struct world world = { 0 };
     static int fds[IDLE];
+    int idle = test_many(IDLE);
 
     allow_descriptors(2 * IDLE + 100);
     world_start_tcp(&world, (struct http_limits){ 0 });
     check_alive(&world);
     long before_kib = resident_kib();
-    for (int i = 0; i < IDLE; i++) {
+    for (int i = 0; i < idle; i++) {
         fds[i] = client_connect(&world);
         if (i % 2) /* half of them have been served once */
             client_send(fds[i], "GET /hello HTTP/1.1\r\n" H "\r\n");
     }
-    for (int i = 1; i < IDLE; i += 2)
+    for (int i = 1; i < idle; i += 2)
         client_expect(fds[i], 200, "hello");
     check_alive(&world);
     long grown_kib = resident_kib() - before_kib;
-    test_note("%d idle connections hold %ld KiB", IDLE, grown_kib);
+    test_note("%d idle connections hold %ld KiB", idle, grown_kib);
     check(grown_kib < 64 * 1024);
-    for (int i = 0; i < IDLE; i++)
+    for (int i = 0; i < idle; i++)
         close(fds[i]);
 }
 
@@ -370,34 +371,4 @@ TEST(one_connection_too_many_is_told_so_and_the_others_are_not_harmed)
     client_close(&first);
     world_wait_stats(&world, there_is_room);
     check_alive(&world); /* there is room again */
-}
-
-static bool accept_has_failed(const struct http_stats *stats)
-{
-    return stats->accept_failures_total > 0;
-}
-
-TEST(a_server_out_of_descriptors_goes_on_when_there_are_some_again)
-{
-    cleanup(world_end) struct world world = { 0 };
-    struct rlimit limit;
-    world_start_tcp(&world, (struct http_limits){ 0 });
-    cleanup(client_close) int waiting = client_connect(&world);
-    cleanup(client_close) int other = socket(AF_INET, SOCK_STREAM, 0);
-
-    client_send(waiting, "GET /hello HTTP/1.1\r\n" H "\r\n");
-    client_expect(waiting, 200, "hello");
-    check_ok(getrlimit(RLIMIT_NOFILE, &limit));
-    struct rlimit none = { .rlim_cur = 3, .rlim_max = limit.rlim_max };
-    check_ok(setrlimit(RLIMIT_NOFILE, &none));
-    struct address address;
-    struct error error = { 0 };
-    check_ok(address_parse(http_server_address(world.server, 0), &error, &address));
-    check_ok(connect(other, (struct sockaddr *)&address.sock, address.sock_bytes));
-    world_wait_stats(&world, accept_has_failed);
-    client_send(waiting, "GET /hello HTTP/1.1\r\n" H "\r\n");
-    client_expect(waiting, 200, "hello"); /* those that are there are served */
-    check_ok(setrlimit(RLIMIT_NOFILE, &limit));
-    client_send(other, "GET /hello HTTP/1.1\r\n" H "\r\n");
-    client_expect(other, 200, "hello");
 }
