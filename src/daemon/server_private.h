@@ -32,7 +32,8 @@ struct server {
     struct lockfile *state_lock;
     struct address_policy *policy;
     struct commands *commands; /* in use */
-    struct commands *waiting;  /* until the engine has the others */
+    struct commands *waiting;  /* of a reload, until the engine has them */
+    bool reload_again;         /* asked for meanwhile */
     struct runner *runner;
     struct node *node;
     struct api *api;

@@ -38,9 +38,12 @@ static void commands_taken(void *arg, int result)
     } else {
         server->commands = server->waiting;
         use_commands(server);
+        log_event(log_of(server), LEVEL_INFO, "reloaded");
     }
     server->waiting = NULL;
     commands_free(old);
+    if (server->reload_again)
+        server_reload(server);
 }
 
 static int send_commands(struct server *server, struct commands *fresh)
@@ -63,7 +66,6 @@ static void apply(struct server *server, struct config *fresh, struct commands *
     server->waiting = commands;
     if (send_commands(server, commands) < 0)
         commands_taken(server, -HF_NOMEM);
-    log_event(log_of(server), LEVEL_INFO, "reloaded");
 }
 
 void server_reload(struct server *server)
@@ -75,10 +77,9 @@ void server_reload(struct server *server)
 
     if (server->phase != SERVING)
         return;
-    if (server->waiting) {
-        refuse(server, "The last reload is still under way; send SIGHUP again.");
+    server->reload_again = server->waiting != NULL; /* one after the other */
+    if (server->reload_again)
         return;
-    }
     if (config_load(server->input, &problems, &fresh) < 0) {
         for (size_t i = 0; i < problems.count && i < CONFIG_PROBLEMS; i++)
             refuse(server, problems.items[i].text);
