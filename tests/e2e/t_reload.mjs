@@ -35,6 +35,8 @@ test('a mistake in the file is said and changes nothing', async (t) => {
     const server = await startServer(t, { config: '[queue q]\nslots = 3\n' })
     const said = await reload(server, '[queue q]\nslots = 4\nslotz = 1\n', 'reload_refused')
     has(said, 'slotz')
+    await server.ready()
+    await until('the queue is there', async () => (await server.fetch('GET', '/api/v1/queues/q')).status === 200)
     equal((await server.get('/queues/q')).body.slots, 3)
 })
 
@@ -54,6 +56,7 @@ test('a queue follows its section, and is free when that is gone', async (t) => 
 
 test('a section that went while the server was down is no longer fixed', async (t) => {
     const server = await startServer(t, { config: '[queue q]\nslots = 3\n' })
+    await until('the queue is there', async () => (await server.fetch('GET', '/api/v1/queues/q')).status === 200)
     await server.stop()
     server.options.config = ''
     await server.start()
