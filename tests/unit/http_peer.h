@@ -226,7 +226,7 @@ static inline void peer_begin(struct peer *peer, struct event_base *base, bool v
                               .sin_addr = { htonl(INADDR_LOOPBACK) } };
     struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
                                .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-    struct sockaddr_storage bound;
+    struct sockaddr_storage bound = { 0 };
     socklen_t length = sizeof(bound);
 
     *peer = (struct peer){ .base = base };

@@ -347,15 +347,17 @@ static inline void client_send(int fd, const char *text)
     client_send_slice(fd, slice_of(text));
 }
 
-/* Reads up to the end of the connection, orderly or not. */
+/* Reads up to the end of the connection, orderly or not; a zero is behind it. */
 static inline void client_read_all(int fd, struct buf *ret)
 {
     for (;;) {
         char *space = buf_space(ret, 65536);
         check(space);
         ssize_t n = recv(fd, space, 65536, 0);
-        if (n <= 0)
+        if (n <= 0) {
+            *space = '\0';
             return;
+        }
         buf_advance(ret, (size_t)n);
     }
 }

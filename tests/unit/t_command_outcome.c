@@ -11,11 +11,18 @@
 
 static struct arena arena;
 
+static void empty_arena(size_t block_bytes)
+{
+    if (arena.cap > 0)
+        arena_release(&arena);
+    arena_init(&arena, block_bytes, 64 << 20);
+}
+
 static struct slice written(struct buf *buf)
 {
     struct slice text;
 
-    arena_init(&arena, 64 << 10, 64 << 20);
+    empty_arena(64 << 10);
     check_ok(buf_end(buf, &text));
     return text;
 }
@@ -57,8 +64,8 @@ TEST(every_outcome_is_a_sentence)
         "The command was stopped at its deadline; it was ended by SIGKILL.",
         "The command was stopped because the job was cancelled; it was ended by SIGKILL.",
         "The command was stopped by a shutdown; it was ended by SIGKILL.",
-        "The command was stopped because no scheduler renewed the node's lease; it was "
-        "ended by SIGKILL.",
+        ("The command was stopped because no scheduler renewed the node's lease; it was "
+         "ended by SIGKILL."),
     };
     char name[COMMAND_SIGNAL_TEXT_BYTES];
 
@@ -169,7 +176,7 @@ TEST(an_order_of_another_version_is_refused_with_a_sentence)
     };
     struct command_order order;
 
-    arena_init(&arena, 64 << 10, 64 << 20);
+    empty_arena(64 << 10);
     for (size_t i = 0; i < array_len(texts); i++) {
         struct error error = { 0 };
         check_err(command_order_read(texts[i], &arena, &error, &order), -HF_INVALID);
@@ -191,7 +198,7 @@ TEST(the_environment_is_what_was_asked_for_and_little_else)
                                             "LANG=de",   "LOGNAME=x",    "A=1",
                                             "B=3",       "AB=4",         NULL };
 
-    arena_init(&arena, 4096, 1 << 20);
+    empty_arena(4096);
     command_setup_init(&setup);
     setup.env = env;
     order.env = run_env;

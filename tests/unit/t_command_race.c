@@ -17,10 +17,10 @@ static int call;
 
 static void count_call(void)
 {
-    const char *file = getenv("HF_STOP_FILE");
+    const char *file = getenv("HF_STOP_FILE"), *at = getenv("HF_STOP_AT");
 
-    if (!supervisor_pid || getpid() != supervisor_pid || !file ||
-        call++ != atoi(getenv("HF_STOP_AT")))
+    if (!supervisor_pid || getpid() != supervisor_pid || !file || !at ||
+        call++ != atoi(at))
         return;
     unsetenv("HF_STOP_FILE"); /* once */
     FILE *out = fopen(file, "we");

@@ -303,7 +303,7 @@ TEST(what_is_no_tls_on_a_tls_port_is_closed)
 {
     cleanup(world_end) struct world world = { 0 };
     cleanup(buf_release) struct buf all;
-    start_tls(&world, (struct http_limits){ .head_timeout_us = 100 * US_PER_MS });
+    start_tls(&world, (struct http_limits){ .head_timeout_us = US_PER_S });
     cleanup(client_close) int plain = client_connect(&world);
     cleanup(client_close) int silent = client_connect(&world);
 
