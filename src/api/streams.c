@@ -347,6 +347,14 @@ static void poll_all(struct streams *streams)
     }
 }
 
+/* A token is asked for once, and a stream has no end: it ends with its token. */
+static bool may_go_on(const struct stream *stream)
+{
+    const struct call *call = stream->call;
+    return call->who.token_id == 0 ||
+           token_cache_has(call->api->tokens, call->who.token_id);
+}
+
 static void on_time(evutil_socket_t fd, short what, void *arg)
 {
     struct streams *streams = arg;
@@ -357,9 +365,11 @@ static void on_time(evutil_socket_t fd, short what, void *arg)
 
     if (beat)
         streams->beat_at = mono(streams) + HEARTBEAT_MS * US_PER_MS;
-    for (struct stream *s = streams->list; s && beat; s = next) {
+    for (struct stream *s = streams->list; s; s = next) {
         next = s->next;
-        if (s->place != STREAM_STARTING && !s->full)
+        if (!may_go_on(s))
+            end_stream(s, false);
+        else if (beat && s->place != STREAM_STARTING && !s->full)
             (void)write_frame(s, SLICE(": still here\n\n"));
     }
     poll_all(streams);

@@ -148,6 +148,14 @@ const struct cached_token *token_cache_find(const struct token_cache *cache,
     return found;
 }
 
+bool token_cache_has(const struct token_cache *cache, int64_t id)
+{
+    for (size_t i = 0; i < cache->count; i++)
+        if (cache->list[i].id == id)
+            return true;
+    return false;
+}
+
 int token_cache_add(struct token_cache *cache, const struct cached_token *token)
 {
     struct cached_token *grown =

@@ -35,6 +35,9 @@ bool token_cache_is_read(const struct token_cache *cache);
 const struct cached_token *token_cache_find(const struct token_cache *cache,
                                             const uint8_t hash[SHA256_BYTES]);
 
+/* Whether the token with this id is still good. */
+bool token_cache_has(const struct token_cache *cache, int64_t id);
+
 /* 0 or -HF_NOMEM: then the next reading finds it. */
 must_check int token_cache_add(struct token_cache *cache,
                                const struct cached_token *token);

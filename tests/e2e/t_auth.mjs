@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 
 import { onPostgres, sql, startServer } from './lib/server.mjs'
+import { openStream } from './lib/stream.mjs'
 import { check, equal, has, test, until } from './lib/test.mjs'
 
 const admin = randomBytes(16).toString('hex')
@@ -128,6 +129,18 @@ test('the cursor of a chain leads into no other', async (t) => {
         equal(problem.field, 'cursor')
     }
     equal((await server.get(`/jobs/${own}/chain?cursor=${own}`, as(token))).body, { items: [], nextCursor: null })
+})
+
+test('a stream ends with its token and others go on', async (t) => {
+    const server = await startClosed(t)
+    const open = (token) => openStream(t, server, '', as(token).headers)
+    const [leaves, stays] = [await make(server, 'viewer'), await make(server, 'viewer')]
+    const [ends, viewer, own] = [await open(leaves.token), await open(stays.token), await open(admin)]
+    await server.del(`/tokens/${leaves.id}`)
+    await until('it is cut', () => ends.ended)
+    const id = await server.enqueue('k', { delayMs: 1000000 })
+    for (const stream of [viewer, own]) await stream.until((e) => e.data.jobId === id)
+    check(!ends.events.some((e) => e.data.jobId === id))
 })
 
 test('tokens outlive a restart and reach the other nodes', async (t) => {
