@@ -262,6 +262,9 @@ struct wait {
     struct waiter waiter;
     struct call *call;
     int64_t id, until_us; /* monotonic */
+    bool seen;            /* once in full: there is such a job, and it may be shown */
+    bool last;            /* this look is for the answer, whatever it shows */
+    bool ended;           /* the job */
 };
 
 static void wait_look(void *arg);
@@ -277,39 +280,47 @@ static void wait_seen(struct call *call, struct show *show)
 {
     struct wait *wait = call->state;
     struct slice text = { 0 };
-    bool ended = show->arg == wait && wait->id == 0;
     int64_t left = wait->until_us - mono_now(call);
 
-    if (!ended && left > 0 && !call->gone && !call->api->stopping) {
-        int64_t step = left < US_PER_S ? left : US_PER_S;
-        if (waiter_wait(&call->api->waiters, &wait->waiter, show->id, step) == 0)
-            return;
+    wait->seen = true;
+    if (wait->ended || wait->last) {
+        waiter_end(&wait->waiter);
+        if (buf_end(&show->out, &text) == 0)
+            call_answer(call, 200, text);
+        return;
     }
-    waiter_end(&wait->waiter);
-    if (buf_end(&show->out, &text) == 0)
-        call_answer(call, 200, text);
+    int64_t step = left < 0 ? 0 : left < US_PER_S ? left : US_PER_S;
+    if (waiter_wait(&call->api->waiters, &wait->waiter, wait->id, step) < 0) {
+        wait->until_us = 0;
+        wait_look(wait);
+    }
 }
 
-/* In the reader's thread: id 0 tells that it has ended. */
+/* In the reader's thread.  Many may wait, for jobs with large payloads: while it goes on,
+ * only its state is read. */
 static int show_waiting(struct store *store, struct show *show, struct json_writer *w)
 {
     struct wait *wait = show->arg;
-    struct job_row row;
-    int r = store_job_get(store, show->id, &show->arena, &row);
-    if (r == 0)
-        r = show_job(store, show, w);
-    else if (r == -HF_NOT_FOUND)
-        return error_set(&show->look.error, r, NULL, "There is no job %lld.",
-                         (long long)show->id);
-    if (r == 0 && job_state_terminal(row.job.state))
-        wait->id = 0;
-    return r;
+    int state = 0;
+    int r = store_job_state(store, show->id, &state);
+
+    if (r < 0 && r != -HF_NOT_FOUND)
+        return r;
+    wait->ended = r == 0 && job_state_terminal(state);
+    if (r == 0 && wait->seen && !wait->ended && !wait->last) {
+        json_bool(w, false); /* nobody reads it */
+        return 0;
+    }
+    return show_job(store, show, w);
 }
 
 static void wait_look(void *arg)
 {
     struct wait *wait = arg;
-    call_show_then(wait->call, READER_QUICK, wait->id, wait, show_waiting, wait_seen);
+    struct call *call = wait->call;
+
+    wait->last = call->gone || call->api->stopping || mono_now(call) >= wait->until_us;
+    call_show_then(call, READER_QUICK, wait->id, wait, show_waiting, wait_seen);
 }
 
 static void wait_gone(struct call *call)

@@ -230,6 +230,8 @@ must_check int store_job_by_key(struct store *store, int64_t project_id, struct 
 /* One job for looking at, into `arena`, its payload included; -HF_NOT_FOUND. */
 must_check int store_job_get(struct store *store, int64_t id, struct arena *arena,
                              struct job_row *ret);
+/* Only its state; -HF_NOT_FOUND. */
+must_check int store_job_state(struct store *store, int64_t id, int *ret);
 /* The retry of a job; -HF_NOT_FOUND. */
 must_check int store_job_retry_of(struct store *store, int64_t id, struct arena *arena,
                                   struct job_row *ret);

@@ -229,6 +229,19 @@ int store_job_get(struct store *store, int64_t id, struct arena *arena,
     return r < 0 ? r : store_payload(store, &ret->job, arena);
 }
 
+int store_job_state(struct store *store, int64_t id, int *ret)
+{
+    struct db_rows rows;
+    int r =
+        db_query(store->db, SQL_JOB_STATES, (struct db_value[]){ db_int(id) }, 1, &rows);
+    if (r >= 0 && (r = db_next(&rows)) > 0)
+        *ret = (int)db_get_int(&rows, 1);
+    db_done(&rows);
+    if (r < 0)
+        return r;
+    return r == 0 ? -HF_NOT_FOUND : 0;
+}
+
 int store_job_retry_of(struct store *store, int64_t id, struct arena *arena,
                        struct job_row *ret)
 {
