@@ -226,7 +226,7 @@ static inline void peer_begin(struct peer *peer, struct event_base *base, bool v
                               .sin_addr = { htonl(INADDR_LOOPBACK) } };
     struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
                                .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-    struct sockaddr_storage bound = { 0 };
+    struct sockaddr_in6 bound = { 0 };
     socklen_t length = sizeof(bound);
 
     *peer = (struct peer){ .base = base };
@@ -238,8 +238,7 @@ static inline void peer_begin(struct peer *peer, struct event_base *base, bool v
     check_int(getsockname(evconnlistener_get_fd(peer->listener),
                           (struct sockaddr *)&bound, &length),
               0);
-    peer->port = ntohs(v6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                          : ((struct sockaddr_in *)&bound)->sin_port);
+    peer->port = ntohs(bound.sin6_port); /* at the same place in both */
 }
 
 /* Connections that are still open notice that their clients are gone. */
