@@ -63,6 +63,11 @@ static int take_one(struct commands *commands, size_t i, const struct command_co
     const char *kind = arena_dup(arena, slice_of(c->name)).p;
     struct error why = { 0 };
 
+    if (c->concurrency != KNOB_UNSET && !c->queue[0])
+        return error_set(error, -HF_INVALID, "concurrency",
+                         "[command %s]: concurrency is the number of slots of the "
+                         "command's queue; name that with queue = NAME.",
+                         c->name);
     int r = take_setup(arena, c, &why, &commands->list[i].setup);
     if (r < 0)
         return error_set(error, r, "argv", "[command %s]: %s", c->name, why.text);

@@ -88,7 +88,7 @@ struct command_config {
     char user[LIMIT_NAME_BYTES + 1];
     char environment[CONFIG_WORDS_BYTES]; /* words NAME=VALUE, as argv */
     int64_t umask;
-    int64_t concurrency;   /* of this kind on this node; 0: the queue's slots decide */
+    int64_t concurrency;   /* slots of its queue, if no section gives those */
     int64_t term_grace_us; /* between SIGTERM and SIGKILL: 10 s */
     int64_t limit_cpu_seconds, limit_memory_bytes, limit_open_files, limit_processes,
         limit_core_bytes;

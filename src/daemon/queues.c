@@ -31,14 +31,28 @@ static struct command *command_named(const char *name)
     return c;
 }
 
-static struct command *command_for(const struct queue_config *q)
+/* What the commands of a queue may run at once; INT64_MIN if none of them says. */
+static int64_t slots_of_commands(const struct config *config, const char *queue)
+{
+    int64_t sum = INT64_MIN;
+    for (size_t i = 0; i < config->command_count; i++) {
+        const struct command_config *c = &config->commands[i];
+        if (c->concurrency != KNOB_UNSET && strcmp(c->queue, queue) == 0)
+            sum = sum == INT64_MIN ? c->concurrency : sum + c->concurrency;
+    }
+    return sum;
+}
+
+static struct command *command_for(const struct config *config,
+                                   const struct queue_config *q)
 {
     struct command *c = command_named(q->name);
     if (!c)
         return NULL;
     if (q->retry_delays[0])
         c->queue.retry_delays = arena_dup(&c->arena, slice_of(q->retry_delays));
-    c->queue.slots = value_of(q->slots);
+    c->queue.slots =
+        q->slots == KNOB_UNSET ? slots_of_commands(config, q->name) : q->slots;
     c->queue.concurrency = value_of(q->concurrency);
     c->queue.stale_after_us = value_of(q->stale_after_us);
     c->queue.max_retries = value_of(q->max_retries);
@@ -85,12 +99,18 @@ static int find_fixed(struct store *store, struct look *look)
     return arena_end(&f->arena);
 }
 
-static bool has_section(const struct config *config, const char *name)
+static bool is_queue_section(const struct config *config, const char *name)
 {
     for (size_t i = 0; i < config->queue_count; i++)
         if (strcmp(config->queues[i].name, name) == 0)
             return true;
     return false;
+}
+
+/* Its own, or that of a command which gives it its slots. */
+static bool has_section(const struct config *config, const char *name)
+{
+    return is_queue_section(config, name) || slots_of_commands(config, name) != INT64_MIN;
 }
 
 static void release_fixed(struct look *look)
@@ -107,10 +127,24 @@ static void release_fixed(struct look *look)
     free(f);
 }
 
+/* For a queue that only commands name. */
+static void send_slots(struct node *node, const struct config *config,
+                       const struct command_config *command, struct log *log)
+{
+    if (command->concurrency == KNOB_UNSET || is_queue_section(config, command->queue))
+        return;
+    struct command *c = command_named(command->queue);
+    if (c)
+        c->queue.slots = slots_of_commands(config, command->queue);
+    send(node, c, log);
+}
+
 void queues_apply(struct node *node, const struct config *config, struct log *log)
 {
     for (size_t i = 0; i < config->queue_count; i++)
-        send(node, command_for(&config->queues[i]), log);
+        send(node, command_for(config, &config->queues[i]), log);
+    for (size_t i = 0; i < config->command_count; i++)
+        send_slots(node, config, &config->commands[i], log);
     struct fixed *f = new (struct fixed);
     if (!f)
         return; /* they stay fixed until the next start */

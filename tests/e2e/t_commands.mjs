@@ -159,3 +159,16 @@ test('the server takes all open files it may have, and a command gets as many as
     equal(soft, hard)
     equal((await server.outcome(await server.enqueue('files'))).result, 300)
 })
+
+test('concurrency of a command is the slots of its queue', async (t) => {
+    const config = '[command nap]\nargv = /bin/sleep 600\nqueue = naps\nconcurrency = 2\n'
+    const server = await startServer(t, { config, settings: { shutdown_commands: 'stop' } })
+    const ids = []
+    for (let i = 0; i < 3; i++) ids.push(await server.enqueue('nap'))
+    const states = async () =>
+        (await Promise.all(ids.map(async (id) => (await server.get(`/jobs/${id}`)).body.state))).join()
+    await until('two of three run', async () => (await states()) === 'running,running,queued')
+    equal((await server.get('/queues/naps')).body.slots, 2)
+    await server.post(`/jobs/${ids[0]}/cancel`)
+    await until('the third follows', async () => (await states()) === 'cancelled,running,running')
+})
