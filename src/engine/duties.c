@@ -41,16 +41,18 @@ static int64_t do_each(struct engine *engine, int64_t now, const duty *duties,
 /* ---- clocks ---- */
 
 /* A suspend, a jump of the clock, or a stop of this process: what we believe of
- * others' leases is old.  Renew ours, and give everyone a full lease. */
+ * others' leases is old.  Renew ours, and give everyone a full lease.  A sleep that
+ * was meant is no stop: beats that arrive end it. */
 static void guard_clock(struct engine *engine, int64_t now)
 {
     int64_t wall = clock_wall_us(engine->clock), mono = clock_mono_us(engine->clock);
     int64_t wall_step = wall - engine->tick_wall, mono_step = mono - engine->tick_mono;
     int64_t tolerance = engine->settings.lease_us / 3;
+    int64_t late = mono_step - engine->tick_sleep;
     bool first = engine->tick_wall == 0;
     engine->tick_wall = wall;
     engine->tick_mono = mono;
-    if (first || (llabs(wall_step - mono_step) < tolerance && mono_step < tolerance))
+    if (first || (llabs(wall_step - mono_step) < tolerance && late < tolerance))
         return;
     engine->totals.jumps++;
     engine->next_beat = 0;
@@ -471,7 +473,10 @@ int64_t engine_tick(struct engine *engine)
         (void)!engine_reconnect(engine, 0);
     else if (r == -HF_LATE)
         (void)!engine_reborn(engine);
-    if (engine->producer)
-        return r < 0 ? now + RETRY_LATER_US : engine->next_beat;
-    return earliest(engine, now, r < 0);
+    int64_t next = !engine->producer ? earliest(engine, now, r < 0)
+                   : r < 0           ? now + RETRY_LATER_US
+                                     : engine->next_beat;
+    int64_t longest = engine->settings.lease_us / 3; /* of two beats; to be sure */
+    engine->tick_sleep = next <= now ? 0 : next - now < longest ? next - now : longest;
+    return next;
 }

@@ -152,6 +152,7 @@ struct engine {
     int64_t takeover_again;       /* when commands of theirs are over; 0: none runs */
     int64_t judge_from;           /* no remote lease or deadline is judged before */
     int64_t tick_wall, tick_mono; /* of the last tick: jumps and suspends */
+    int64_t tick_sleep;           /* that it asked for */
     bool holds;                   /* some reservation is open */
 
     /* What the open transaction has decided for this process; it becomes true,

@@ -2,6 +2,7 @@
  *
  * Owners: one lease for all runs, who is judged dead and when, what becomes of
  * the dead one's runs, and who comes back. */
+#include "base/limits.h"
 #include "crash.h"
 
 /* Judging has begun: one lease has passed since the start. */
@@ -206,6 +207,32 @@ TEST(a_small_step_of_the_clock_changes_nothing)
     world_settle(&w);
     check_int(w.engine->totals.jumps, 0);
     world_pass(&w, w.settings.lease_us - 9 * US_PER_S);
+    check_int(state_of(&w, id), JOB_FAILED);
+    world_close(&w);
+}
+
+/* Nothing wakes the engine but its own duties, each a moment late. */
+static void sleep_as_planned(struct world *w, int64_t us)
+{
+    for (int64_t until = w->wall + us; w->wall < until;) {
+        int64_t due = engine_tick(w->engine);
+        int64_t step = (due > w->wall ? due - w->wall : 0) + US_PER_MS;
+        w->wall += step;
+        w->mono += step;
+    }
+}
+
+TEST(the_shortest_lease_runs_out_on_an_idle_server_too)
+{
+    struct world w;
+    world_init(&w);
+    w.settings.lease_us = LEAST_LEASE_MS * US_PER_MS;
+    open_and_wait(&w);
+    int64_t id = enqueue_kind(&w, "crawl");
+    check_int(claim_one(&w, "s1"), id);
+    uint64_t before = w.engine->totals.jumps;
+    sleep_as_planned(&w, 4 * w.settings.lease_us);
+    check_int(w.engine->totals.jumps, before);
     check_int(state_of(&w, id), JOB_FAILED);
     world_close(&w);
 }
