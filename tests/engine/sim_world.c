@@ -319,7 +319,9 @@ void sim_note_clock(struct sim *s, struct node *node, int64_t now)
         node->awake_at = now;
     node->tick_wall = s->wall;
     node->tick_mono = s->mono;
-    if (first || (llabs(wall - mono) < tolerance && mono < tolerance))
+    /* A sleep that it asked for is no stop. */
+    int64_t late = mono - node->engine->tick_sleep;
+    if (first || (llabs(wall - mono) < tolerance && late < tolerance))
         return;
     node->judge_from = now + node->settings.lease_us;
     node->awake_at = now;
