@@ -77,8 +77,8 @@ static int may(const struct identity *who, const struct route *route, struct err
     enum role needs = route ? route->role : ROLE_VIEWER;
     if (!role_may(who->role, needs))
         return error_set(error, -HF_FORBIDDEN, NULL,
-                         "This token is for a %s; this needs a %s.", role_name(who->role),
-                         role_name(needs));
+                         "This token has the role %s; this needs the role %s.",
+                         role_name(who->role), role_name(needs));
     if (route && route->unbound && who->project_id)
         return error_set(error, -HF_FORBIDDEN, NULL,
                          "This token is bound to the project %s; this is about all "
