@@ -88,7 +88,7 @@ test('each role may do its own and no more', async (t) => {
             const { status, body: answer } = await server.fetch(method, `/api/v1${path}`, body, as(token))
             const allowed = status !== 403 && status !== 401
             check(allowed === may.includes(name), `a ${role} and ${name}: ${status}`)
-            if (!allowed) has(answer.detail, `for a ${role}`)
+            if (!allowed) has(answer.detail, `the role ${role}`)
         }
     }
 })
