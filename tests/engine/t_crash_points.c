@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: once */
+/* test: lite */
 /* Every write and every sync is a place to crash (I1, I4, I7).
  *
  * A script that uses all of the engine (crash_story.h) runs once, on a disk that

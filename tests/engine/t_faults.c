@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: once wrap=malloc,calloc,realloc,reallocarray,strdup,strndup,asprintf,realpath,free */
+/* test: lite wrap=malloc,calloc,realloc,reallocarray,strdup,strndup,asprintf,realpath,free */
 /* Errors instead of crashes: the Nth read, write, sync or allocation fails, for every
  * N until all is done without it.
  *
