@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 int sqlite_code(int rc)
 {
     switch (rc) { /* extended codes that do not mean what their family means */
@@ -142,6 +143,26 @@ int sqlite_use_wal(struct sqlite *s)
     return SQLITE_OK;
 }
 
+/* The first look into the file itself; a new one gets its log. */
+static int look_into(struct sqlite *s, const char *settings, bool read_only)
+{
+    int64_t pages = 0;
+    char mode[16] = "";
+
+    int rc = sqlite3_exec(s->handle, settings, NULL, NULL, NULL);
+    if (rc == SQLITE_OK && read_only)
+        rc = sqlite3_exec(s->handle, "PRAGMA query_only = ON; PRAGMA temp_store = FILE",
+                          NULL, NULL, NULL);
+    if (rc == SQLITE_OK)
+        rc = pragma(s->handle, "PRAGMA page_count", &pages, NULL);
+    if (rc == SQLITE_OK)
+        rc = pragma(s->handle, "PRAGMA journal_mode", NULL, mode);
+    s->wal = strcmp(mode, "wal") == 0;
+    if (rc == SQLITE_OK && pages == 0)
+        rc = sqlite_use_wal(s);
+    return rc;
+}
+
 static int configure(struct sqlite *s, const struct db_options *options)
 {
     /* secure_delete: Debian's build zeroes what is deleted, at the price of
@@ -158,8 +179,6 @@ static int configure(struct sqlite *s, const struct db_options *options)
                                    "PRAGMA mmap_size = 0;"
                                    "PRAGMA wal_autocheckpoint = 4096;"
                                    "PRAGMA journal_size_limit = 67108864;";
-    int64_t pages = 0;
-    char mode[16] = "";
 
     sqlite3_extended_result_codes(s->handle, 1);
     sqlite3_busy_timeout(s->handle, options->busy_ms);
@@ -167,17 +186,15 @@ static int configure(struct sqlite *s, const struct db_options *options)
     sqlite3_db_config(s->handle, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
     sqlite3_db_config(s->handle, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
 
-    int rc = sqlite3_exec(s->handle, settings, NULL, NULL, NULL);
-    if (rc == SQLITE_OK && options->read_only)
-        rc = sqlite3_exec(s->handle, "PRAGMA query_only = ON; PRAGMA temp_store = FILE",
-                          NULL, NULL, NULL);
-    if (rc == SQLITE_OK) /* the first look into the file itself */
-        rc = pragma(s->handle, "PRAGMA page_count", &pages, NULL);
-    if (rc == SQLITE_OK)
-        rc = pragma(s->handle, "PRAGMA journal_mode", NULL, mode);
-    s->wal = strcmp(mode, "wal") == 0;
-    if (rc == SQLITE_OK && pages == 0)
-        rc = sqlite_use_wal(s);
+    /* Several who come for a new file at once: where waiting for a lock could be for
+     * ever, SQLite does not wait, so we do. */
+    int64_t patience = options->busy_ms > 1000 ? options->busy_ms : 1000;
+    int64_t until = clock_mono_us(&clock_system) + patience * US_PER_MS;
+    int rc = look_into(s, settings, options->read_only);
+    while ((rc & 0xff) == SQLITE_BUSY && clock_mono_us(&clock_system) < until) {
+        usleep(10 * 1000);
+        rc = look_into(s, settings, options->read_only);
+    }
     return rc;
 }
 
