@@ -151,19 +151,16 @@ struct hf_handler {
 
 enum hf_level { HF_LOG_DEBUG = 0, HF_LOG_INFO, HF_LOG_WARN, HF_LOG_ERROR };
 /* One event, as a line: 2026-08-01T12:34:56.789Z warn lease_lost job=42 owner=a
- * Called by threads of the library, one at a time: be quick, and call nothing that
- * waits. */
+ * Called by the library's threads, one at a time: be quick, call nothing that waits. */
 typedef void hf_log(void *arg, enum hf_level level, const char *line);
 enum hf_throttle { HF_THROTTLE_AUTO = 0, HF_THROTTLE_ALWAYS, HF_THROTTLE_NEVER };
 
-/* How to open.  Fill with hf_options_init(), then change what you like.  All of
- * it is copied by hf_open(). */
+/* How to open: fill with hf_options_init(), change what you like; hf_open() copies. */
 struct hf_options {
     const char *db; /* a file's path, or postgres://...; required */
     enum hf_role role;
     const char *node_name; /* for people; NULL: host name and process id */
-    /* The kinds this process executes.  The store is told at the opening, so
-     * they cannot be added later; hf_start() or hf_run() begins. */
+    /* The kinds this process executes, for good; hf_start() or hf_run() begins. */
     const struct hf_handler *handlers;
     size_t handler_count;
     hf_log *log; /* NULL: silence */
@@ -199,19 +196,17 @@ struct hf_options {
 };
 void hf_options_init(struct hf_options *options);
 
-/* Opens a store, and makes a new one where there is none (not as a reader).
- * A scheduler then begins to recover what a crash left, in the background.
- * Free with hf_close().  Waits for the database.
+/* Opens a store, and makes a new one where there is none (not as a reader).  A
+ * scheduler then recovers what a crash left, in the background.  Waits.
  * Each error has its sentence: -HF_INVALID (an option), -HF_LOCKED (another
  * scheduler has this file), -HF_NOT_FOUND (no such folder; for a reader, no store),
  * -HF_FOREIGN, -HF_VERSION, -HF_READONLY, -HF_CORRUPT, -HF_UNAVAILABLE, ... */
 int hf_open(const struct hf_options *options, struct hf_error *error, struct hf **ret);
 
-/* Closes; NULL is fine.  No other thread may be using the handle, handlers
- * apart.  Nothing new is started; handlers that are running get
- * `shutdown_grace_ms` to return.  Those that have not returned by then are told
- * (hf_cancelled()), and the jobs of those that do not return at once are handed
- * over: failed as interrupted, with a retry that is due and has used up nothing.
+/* Closes; NULL is fine.  No other thread may be using the handle, handlers apart.
+ * Nothing new is started; running handlers get `shutdown_grace_ms` to return, then
+ * they are told (hf_cancelled()), and the jobs of those that do not return at once are
+ * handed over: failed as interrupted, with a retry that is due and used up nothing.
  * A thread cannot be killed safely, so hf_close() still waits until each handler
  * has returned; what it returns so late is kept as an event and changes nothing.
  * Waits.  0, or -HF_INVALID inside a handler or callback: then nothing is done. */
@@ -228,7 +223,6 @@ enum hf_on_conflict {
     HF_CONFLICT_REJECT,     /* -HF_DUPLICATE */
     HF_CONFLICT_REPLACE     /* a waiting one is cancelled; a running one is the answer */
 };
-
 enum hf_on_crash { HF_CRASH_DEFAULT = 0, HF_CRASH_RETRY, HF_CRASH_FAIL };
 enum { HF_NO_RETRIES = -1 };
 
@@ -236,18 +230,17 @@ enum { HF_NO_RETRIES = -1 };
  *   struct hf_new_job job = { .kind = "greet", .payload = "{\"to\": \"you\"}" };
  * Names (kind, project, queue) are made of [A-Za-z0-9._-], 1 to 100 of them. */
 struct hf_new_job {
-    const char *kind;        /* required */
-    const char *project;     /* "default"; others must have been made */
-    const char *queue;       /* "default"; made at its first mention */
-    const char *payload;     /* JSON; null.  Given back byte for byte */
-    size_t payload_bytes;    /* 0: up to the NUL */
-    const char *metadata;    /* a small JSON object of strings, to find it by */
-    const char *unique_key;  /* one live job per key and project: see on_conflict */
-    const char *external_id; /* your name for it, up to 500 bytes */
-    int64_t run_at_us;       /* not before; or: */
-    int64_t delay_ms;
-    int64_t expires_at_us;    /* cancelled if it was not started by then */
-    int64_t max_execution_ms; /* the run's deadline; 0: the queue's */
+    const char *kind;            /* required */
+    const char *project;         /* "default"; others must have been made */
+    const char *queue;           /* "default"; made at its first mention */
+    const char *payload;         /* JSON; null.  Given back byte for byte */
+    size_t payload_bytes;        /* 0: up to the NUL */
+    const char *metadata;        /* a small JSON object of strings, to find it by */
+    const char *unique_key;      /* one live job per key and project: see on_conflict */
+    const char *external_id;     /* your name for it, up to 500 bytes */
+    int64_t run_at_us, delay_ms; /* not before; give one of them */
+    int64_t expires_at_us;       /* cancelled if it was not started by then */
+    int64_t max_execution_ms;    /* the run's deadline; 0: the queue's */
     /* Seconds before each retry, the last one repeats: "60,300,900"; or
      * "exp:BASE:CAP:JITTER", BASE * 2^n seconds, at most CAP, plus up to JITTER
      * percent.  NULL: the queue's. */
@@ -265,32 +258,28 @@ struct hf_enqueued {
     uint64_t reserved[4];
 };
 
-/* Makes a job.  Returns when it is on disk.  Waits.  `ret` may be NULL.
- * Errors: -HF_INVALID and -HF_TOO_LARGE (a field), -HF_DUPLICATE, -HF_NOT_FOUND
- * (the project), -HF_BUSY (max_pending), -HF_CLOSED, and those of the store:
- * -HF_UNAVAILABLE, -HF_FULL, -HF_IO, ...  After -HF_UNKNOWN the job may be there:
- * enqueue with an idempotency key if you have to know. */
+/* Makes a job.  Returns when it is on disk.  Waits.  `ret` may be NULL.  -HF_INVALID and
+ * -HF_TOO_LARGE (a field), -HF_DUPLICATE, -HF_NOT_FOUND (the project), -HF_BUSY
+ * (max_pending), -HF_CLOSED, and those of the store.  After -HF_UNKNOWN the job may be
+ * there: enqueue with an idempotency key if you have to know. */
 int hf_enqueue(struct hf *hf, const struct hf_new_job *job, struct hf_error *error,
                struct hf_enqueued *ret);
 
-/* Makes 1 to 10,000 jobs with 64 MiB of payloads in all, or none of them.  With
- * an idempotency key (NULL: none), asking again with the same jobs within 24
- * hours answers with those made the first time; with other jobs it is
- * -HF_MISMATCH.  Waits.  `ret`, NULL or room for `count`, is in their order. */
+/* Makes 1 to 10,000 jobs with 64 MiB of payloads in all, or none.  With an idempotency
+ * key (NULL: none), the same jobs within 24 hours are answered with those made the first
+ * time, others are -HF_MISMATCH.  Waits.  `ret`, NULL or `count` of them, in order. */
 int hf_enqueue_batch(struct hf *hf, const struct hf_new_job *jobs, size_t count,
                      const char *idempotency_key, struct hf_error *error,
                      struct hf_enqueued *ret);
 
-/* The answer: `error` is NULL and `jobs` are those made, in order; or `error`
- * tells and `jobs` is NULL.  Called once, in a thread of the library that
- * commits for everybody: be quick, and call nothing that waits. */
+/* The answer: `jobs` are those made, in order, or `error` tells; the other is NULL.
+ * Called once, in a thread that commits for everybody: be quick, and do not wait. */
 typedef void hf_done(void *arg, const struct hf_error *error,
                      const struct hf_enqueued *jobs, size_t count);
 
-/* The same without waiting: returns 0 when the jobs were accepted for writing,
- * and calls `done` (which may be NULL) when they are on disk or have failed.
- * Many calls share one commit: the way to enqueue fast from one thread.  If it
- * returns an error, `done` is not called.  Everything is copied. */
+/* The same without waiting: 0 when the jobs were accepted for writing, and `done` (may
+ * be NULL) is called when they are on disk or have failed; after an error it is not.
+ * Many calls share one commit: the way to be fast from one thread.  All is copied. */
 int hf_enqueue_async(struct hf *hf, const struct hf_new_job *jobs, size_t count,
                      const char *idempotency_key, hf_done *done, void *arg,
                      struct hf_error *error);
@@ -298,12 +287,11 @@ int hf_enqueue_async(struct hf *hf, const struct hf_new_job *jobs, size_t count,
 /* Makes a job inside the transaction that is open on your own SQLite connection:
  * it exists if you commit, and never existed if you roll back.  Needs no handle.
  *
- * `db` has the store's file as its main database (attach yours, or keep your
- * tables in it), in WAL mode, with PRAGMA synchronous=FULL; anything else is
- * -HF_INVALID with the sentence that says what.  Begin with BEGIN IMMEDIATE, or
- * it may be -HF_BUSY.  After a failure your transaction stands as it was before.
- * A scheduler notices the job within its `poll_interval_ms`.  The global defaults
- * are those of hf_options_init(); a queue's own settings apply. */
+ * `db` has the store's file as its main database (attach yours, or keep your tables in
+ * it), in WAL mode, with PRAGMA synchronous=FULL; anything else is -HF_INVALID.  Begin
+ * with BEGIN IMMEDIATE, or it may be -HF_BUSY.  After a failure your transaction stands
+ * as it was.  A scheduler notices the job within its `poll_interval_ms`.  The global
+ * defaults are those of hf_options_init(); a queue's own settings apply. */
 int hf_enqueue_sqlite(struct sqlite3 *db, const struct hf_new_job *job,
                       struct hf_error *error, struct hf_enqueued *ret);
 
@@ -327,8 +315,8 @@ struct hf_run {
 /* A handler ends with 0 (completed) or anything else (failed), best through one
  * of these two; it may not end its thread or jump out of itself:
  *   return hf_succeed(run, "{\"sent\": 3}");
- *   return hf_fail(run, HF_FAILURE_NETWORK, NULL, "mx1 does not answer", NULL); */
-/* Notes the result, JSON of up to 1 MiB or NULL, and returns 0; -HF_INVALID if
+ *   return hf_fail(run, HF_FAILURE_NETWORK, NULL, "mx1 does not answer", NULL);
+ * Notes the result, JSON of up to 1 MiB or NULL, and returns 0; -HF_INVALID if
  * it is not JSON, -HF_TOO_LARGE, -HF_NOMEM. */
 int hf_succeed(struct hf_run *run, const char *result);
 
@@ -342,18 +330,18 @@ int hf_fail(struct hf_run *run, enum hf_failure failure, const char *type_name,
 /* The failed job is not retried sooner than this from now (Retry-After). */
 void hf_retry_after(struct hf_run *run, int64_t delay_ms);
 
-/* Tells how far the work is: `percent` 0 to 100, -1 for unchanged; `text` up to
- * 500 bytes, NULL for unchanged.  Cheap, and does not wait: the latest report is
- * written along with whatever else is being committed, and at the latest before
- * the run's outcome.  0, -HF_INVALID, -HF_TOO_LARGE. */
+/* Tells how far the work is: `percent` 0 to 100, -1 for unchanged; `text` up to 500
+ * bytes, NULL for unchanged.  Cheap, and does not wait: the latest report goes with the
+ * next commit, at the latest before the run's outcome.  -HF_INVALID, -HF_TOO_LARGE. */
 int hf_progress(struct hf_run *run, int percent, const char *text);
 
-enum hf_stop_reason { /* why a handler should stop */
-                      HF_STOP_NONE = 0,
-                      HF_STOP_CANCELLED, /* somebody cancelled the job */
-                      HF_STOP_TIMEOUT, /* it is over its deadline, and fails whatever it returns */
-                      HF_STOP_LOST, /* this process was taken for dead; another has the job */
-                      HF_STOP_SHUTDOWN /* hf_close()'s grace is over; the job was handed over */
+/* Why a handler should stop. */
+enum hf_stop_reason {
+    HF_STOP_NONE = 0,
+    HF_STOP_CANCELLED, /* somebody cancelled the job */
+    HF_STOP_TIMEOUT,   /* it is over its deadline, and fails whatever it returns */
+    HF_STOP_LOST,      /* this process was taken for dead; another has the job */
+    HF_STOP_SHUTDOWN   /* hf_close()'s grace is over; the job was handed over */
 };
 
 /* Not 0 once the handler should stop, which it does by returning.  Cheap: ask
@@ -369,13 +357,11 @@ bool hf_stopping(const struct hf_run *run);
  * for a role other than scheduler, and without handlers. */
 int hf_start(struct hf *hf, int threads);
 
-/* The same, and blocks until hf_stop(); then starts nothing more and waits for
- * the running handlers, `shutdown_grace_ms` at most.  Waits.  0, or -HF_TIMEOUT
- * if some have not returned: hf_close() deals with them. */
+/* The same, and waits until hf_stop(), then for the handlers, `shutdown_grace_ms` at
+ * most.  0, or -HF_TIMEOUT if some have not returned: hf_close() deals with them. */
 int hf_run(struct hf *hf, int threads);
 
-/* No job is started any more by this handle, and hf_run() ends.  Returns at
- * once.  May be called in a signal handler. */
+/* This handle starts nothing more, and hf_run() ends.  Good in a signal handler. */
 void hf_stop(struct hf *hf);
 
 /* ---- changing ---- */
@@ -396,11 +382,10 @@ struct hf_change {
 int hf_change(struct hf *hf, int64_t job_id, const struct hf_change *change,
               struct hf_error *error, int *ret_state);
 
-/* Sees to it that the chain of a job is tried (again): its last job is retried
- * if it is over, with all its retries restored, made due if it waits for its
- * time, and otherwise left as it is.  Asking twice makes one retry.  *ret_id is
- * the job that is now to be executed.  -HF_NOT_FOUND; -HF_DUPLICATE if another
- * live job holds its unique key.  Waits. */
+/* Sees to it that the chain of a job is tried (again): its last job is retried if it
+ * is over, with all retries restored, made due if it waits for its time, else left.
+ * Asking twice makes one retry.  *ret_id is the job now to be executed.  -HF_NOT_FOUND;
+ * -HF_DUPLICATE if another live job holds its unique key.  Waits. */
 int hf_retry(struct hf *hf, int64_t job_id, struct hf_error *error, int64_t *ret_id);
 
 /* No job of a paused queue is started, by any process; running ones go on.  Wait. */
@@ -463,9 +448,8 @@ struct hf_job {
     int64_t retry_of, retried_by; /* its neighbours in the chain; 0: none */
     int retry_state;              /* enum hf_retry_state */
     const char *retry_reason;     /* "exhausted", "poison", ... where it is final */
-    int64_t next_retry_at_us;     /* its retry's run_at */
-    int64_t last_retry_at_us;     /* when its retry was made */
-    int failure;                  /* enum hf_failure, also of a cancellation */
+    int64_t next_retry_at_us, last_retry_at_us; /* its retry is due; was made */
+    int failure; /* enum hf_failure, also of a cancellation */
     const char *failure_class, *failure_message, *failure_details;
     const char *result; /* JSON */
     int progress_percent;
@@ -504,8 +488,7 @@ int hf_list_jobs(struct hf *hf, const struct hf_filter *filter, struct hf_error 
                  struct hf_jobs **ret);
 void hf_jobs_free(struct hf_jobs *jobs);
 
-/* What was written down about a job, or of everything (job_id 0), oldest first:
- * failures, retries, cancels, what a recovery did, ... */
+/* What was written down about a job, or of everything (job_id 0), oldest first. */
 struct hf_event {
     int64_t id, at_us;
     const char *type, *data; /* "job.failed"; JSON */
@@ -520,17 +503,16 @@ int hf_list_events(struct hf *hf, int64_t job_id, int64_t after, size_t limit,
                    struct hf_error *error, struct hf_events **ret);
 void hf_events_free(struct hf_events *events);
 
-/* In plain words: why a job is in its state, and what has to happen for it to go on.
- * A reason has a code for programs, such as "paused" or "due_later", a sentence, and
- * the moment at which it is over by itself; the most important is the first. */
+/* Why a job is in its state, and what has to happen for it to go on: in a sentence or
+ * two, then reason by reason, the most important first. */
 struct hf_reason {
-    const char *code, *text;
-    int64_t until_us; /* 0: not by itself, or nobody knows when */
+    const char *code, *text; /* "paused", for programs; a sentence */
+    int64_t until_us;        /* over by itself then; 0: not, or nobody knows when */
 };
 struct hf_explanation {
     int64_t job_id;
-    int state;           /* enum hf_state */
-    const char *summary; /* one or two sentences */
+    int state; /* enum hf_state */
+    const char *summary;
     size_t count;
     struct hf_reason **reasons;
 };
@@ -546,8 +528,8 @@ struct hf_queue {
     bool paused;
     int64_t paused_at_us;
     const char *paused_reason;
-    /* -1: the global default */
-    int64_t slots, concurrency, stale_after_ms, max_retries, max_execution_ms;
+    int64_t slots, concurrency, stale_after_ms; /* -1: the global default; so the next */
+    int64_t max_retries, max_execution_ms;
     int on_crash;             /* enum hf_on_crash */
     const char *retry_delays; /* NULL: the global default */
     int64_t accepted;         /* ever enqueued, retries included */
@@ -562,9 +544,8 @@ int hf_list_queues(struct hf *hf, struct hf_error *error, struct hf_queues **ret
 void hf_queues_free(struct hf_queues *queues);
 
 /* ---- recovery ---- */
-/* Resolves jobs under way whose owner is provably gone, as a scheduler does by
- * itself at its start and whenever an owner dies; -HF_CONFLICT for the other roles.
- * Waits until it is done. */
+/* Resolves jobs whose owner is provably gone, as a scheduler does by itself at its start
+ * and whenever an owner dies; -HF_CONFLICT for the other roles.  Waits. */
 int hf_recover(struct hf *hf, struct hf_error *error);
 
 /* One job that a recovery would look at. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+
 int sqlite_code(int rc)
 {
     switch (rc) { /* extended codes that do not mean what their family means */
