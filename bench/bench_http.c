@@ -54,15 +54,7 @@ static struct load enqueues(const struct load_server *server, int clients, int b
 static double threads_in_process(double seconds, struct bench_series *cpu)
 {
     const char *path = bench_file();
-    struct hf_options options;
-    struct hf_error error;
-    struct hf *hf = NULL;
-    hf_options_init(&options);
-    options.db = path;
-    if (hf_open(&options, &error, &hf) < 0)
-        bench_die(path, error.text);
-    if (hf_wait_ready(hf, -1) < 0)
-        bench_die(path, "is not ready");
+    struct hf *hf = scheduler_on(path);
     double start = bench_now(), used = bench_cpu(CLOCK_PROCESS_CPUTIME_ID);
     int made = 0;
     while (bench_now() - start < seconds)

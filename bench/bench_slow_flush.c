@@ -25,15 +25,7 @@ int fdatasync(int fd)
 static double engine_enqueues(int total, struct bench_series *groups)
 {
     const char *path = bench_file();
-    struct hf_options options;
-    struct hf_error error;
-    struct hf *hf = NULL;
-    hf_options_init(&options);
-    options.db = path;
-    if (hf_open(&options, &error, &hf) < 0)
-        bench_die(path, error.text);
-    if (hf_wait_ready(hf, -1) < 0)
-        bench_die(path, "is not ready");
+    struct hf *hf = scheduler_on(path);
     struct tally before = tally_of(hf);
     double start = bench_now();
     int made = produce_all(hf, THREADS, total);

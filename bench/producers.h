@@ -11,6 +11,21 @@
 
 enum { PRODUCERS_MAX = 256 };
 
+/* A scheduler that is ready. */
+static inline struct hf *scheduler_on(const char *path)
+{
+    struct hf_options options;
+    struct hf_error error;
+    struct hf *hf = NULL;
+    hf_options_init(&options);
+    options.db = path;
+    if (hf_open(&options, &error, &hf) < 0)
+        bench_die(path, error.text);
+    if (hf_wait_ready(hf, -1) < 0)
+        bench_die(path, "is not ready");
+    return hf;
+}
+
 struct producer {
     struct hf *hf;
     int count;
