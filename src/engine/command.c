@@ -40,6 +40,9 @@ static const char *const op_names[OPS] = {
     [OP_WORKER] = "worker",
     [OP_TOKEN] = "token",
     [OP_TOKEN_DROP] = "token-drop",
+    [OP_SCHEDULE] = "schedule",
+    [OP_SCHEDULE_DROP] = "schedule-drop",
+    [OP_TRIGGER] = "trigger",
 };
 
 struct command *command_new(enum op op)

@@ -18,6 +18,7 @@
 #include "base/arena.h"
 #include "base/mailbox.h"
 #include "base/status.h"
+#include "engine/schedule.h"
 #include "store/model.h"
 
 enum op {
@@ -38,6 +39,9 @@ enum op {
     OP_WORKER,
     OP_TOKEN,
     OP_TOKEN_DROP,
+    OP_SCHEDULE,
+    OP_SCHEDULE_DROP,
+    OP_TRIGGER,
     OPS
 };
 
@@ -211,6 +215,20 @@ struct command {
         struct {
             int64_t id;
         } token_drop;
+        struct { /* makes a schedule or an endpoint, or changes it */
+            struct schedule_edit edit;
+            int64_t out_id;
+        } schedule;
+        struct {
+            int64_t id, project_id; /* project_id: 0, or it must be of this one */
+            bool endpoint;          /* only if it is one */
+        } schedule_drop;
+        struct { /* makes its job now, whatever its time; no fire time */
+            int64_t id, project_id;
+            bool endpoint;
+            int64_t out_job_id; /* under overlap = skip: the live one, if there is one */
+            bool out_made;
+        } trigger;
     };
 };
 

@@ -164,6 +164,83 @@ struct token {
     struct slice name, hash;
 };
 
+/* ---- schedules ---- */
+
+enum overlap { OVERLAP_SKIP = 0, OVERLAP_QUEUE };
+enum misfire { MISFIRE_ONCE = 0, MISFIRE_SKIP, MISFIRE_ALL };
+/* Bits of schedule.paused. */
+enum { PAUSED_ITSELF = 1, PAUSED_WITH_PROJECT = 2 };
+
+enum fire_outcome { FIRE_RAN = 1, FIRE_SKIPPED, FIRE_COALESCED, FIRE_MISSED };
+/* Why a fire time made no job of its own; or why it made one late. */
+enum fire_reason {
+    FIRE_REASON_NONE = 0,
+    FIRE_OVERLAP,     /* a job of the schedule was live */
+    FIRE_PAUSED,      /* the schedule, or its project, was paused */
+    FIRE_SOURCE_BUSY, /* another live job had its unique key */
+    FIRE_LATE,        /* it passed while nobody was there; one stands for all */
+    FIRE_TOO_MANY,    /* misfire = all is bounded */
+    FIRE_REASON_MAX = FIRE_TOO_MANY
+};
+
+/* What makes jobs, and the job that it makes.  Absent slices, 0 times; of the job's
+ * settings -1 (priority: 0) is "the default". */
+struct schedule {
+    int64_t id, project_id, created_at, changed_at;
+    struct slice name, cron, time_zone;
+    int64_t every_us, anchor_at; /* fires at anchor_at + k * every_us */
+    int64_t start_at, end_at, jitter_us;
+    int overlap, misfire, paused;
+    int64_t paused_until;
+    struct slice paused_reason;
+    int64_t passed_until; /* fire times up to here passed while it was paused */
+    int64_t cursor_at;    /* all fire times up to here have their outcome */
+    int64_t next_at;      /* when to look at it again; 0: never */
+    int64_t fire_count, fires_pruned, last_fire_at, last_job_id;
+    struct slice problem; /* why it cannot fire (its zone is gone); absent: it can */
+    struct slice kind, queue, payload, metadata, unique_key, retry_delays;
+    int64_t max_execution_us, expire_us;
+    int priority, max_retries, on_crash;
+};
+
+struct fire {
+    int64_t schedule_id, fire_at, last_at, count, job_id, at;
+    int outcome, reason;
+};
+
+/* An endpoint has its schedule's id. */
+struct endpoint {
+    int64_t id;
+    struct slice request, secret_headers; /* JSON */
+    int64_t failures_in_row, run_count, failure_count;
+    int64_t last_started_at, last_finished_at, last_error_at;
+    int last_status;
+    struct slice last_error;
+};
+
+/* ---- webhooks ---- */
+
+enum webhook_state { WEBHOOK_ACTIVE = 1, WEBHOOK_PAUSED, WEBHOOK_DISABLED };
+enum delivery_state { DELIVERY_PENDING = 1, DELIVERY_DELIVERED, DELIVERY_FAILED };
+
+struct webhook {
+    int64_t id, project_id; /* 0: all projects */
+    struct slice name, url, events, headers;
+    struct slice secret, old_secret;
+    int64_t old_secret_until, timeout_us, in_flight;
+    int state;
+    struct slice state_reason;
+    int64_t created_at, changed_at, failing_since, failures_in_row;
+    int64_t last_success_at, last_failure_at;
+    struct slice last_error;
+};
+
+struct delivery {
+    int64_t id, webhook_id, job_id, created_at, next_at, taken_by, finished_at;
+    int state, tries, last_status;
+    struct slice type, body, last_error, log;
+};
+
 struct event {
     int64_t id, at, project_id, queue_id, job_id, owner_id, recovery_id;
     struct slice type, data;

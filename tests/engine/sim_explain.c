@@ -486,6 +486,9 @@ static void explain_one(struct sim *s, struct node *node, struct command *c, int
     case OP_WORKER:
     case OP_TOKEN:
     case OP_TOKEN_DROP:
+    case OP_SCHEDULE:
+    case OP_SCHEDULE_DROP:
+    case OP_TRIGGER:
     case OPS:
         break;
     }
