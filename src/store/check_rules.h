@@ -175,7 +175,25 @@ C(0, "idempotency_expiry", "idempotency", 0, 0, "expires_at", \
   "forgetting old keys would read all of them") \
 C(0, "events_of_job", "events", 0, 1, "job_id,id", "a job's history would read every event") \
 C(0, "events_of_recovery", "events", 0, 1, "recovery_id,id", \
-  "a recovery's report would read every event")
+  "a recovery's report would read every event") \
+C(0, NULL, "schedules", 1, 0, "id", "a schedule could be there twice") \
+C(0, "schedules_name", "schedules", 1, 0, "project_id,name", \
+  "two schedules could have one name") \
+C(0, "schedules_due", "schedules", 0, 1, "next_at,id", \
+  "finding due schedules would read all of them") \
+C(3, NULL, "fires", 1, 0, "schedule_id,fire_at", "a fire time could make two jobs") \
+C(0, "jobs_of_schedule", "jobs", 0, 1, "schedule_id,id", \
+  "a schedule's history would read every job") \
+C(0, "jobs_live_of_schedule", "jobs", 0, 1, "schedule_id", "each fire would read every job") \
+C(0, NULL, "endpoints", 1, 0, "id", "an endpoint could be there twice") \
+C(0, NULL, "webhooks", 1, 0, "id", "a webhook could be there twice") \
+C(0, NULL, "deliveries", 1, 0, "id", "a delivery could be there twice") \
+C(0, "deliveries_due", "deliveries", 0, 1, "webhook_id,next_at,id", \
+  "sending would read every delivery") \
+C(0, "deliveries_of_webhook", "deliveries", 0, 0, "webhook_id,id", \
+  "a list of deliveries would read all of them") \
+C(0, "deliveries_taken", "deliveries", 0, 1, "taken_by", \
+  "a dead node's deliveries could not be found")
 
 /* The checks of columns: C(invariant, PostgreSQL's name for it, table, its text,
  * what it is for). */
@@ -197,5 +215,31 @@ C(6, "reservations_state_check", "reservations", "CHECK (state BETWEEN 1 AND 5)"
 C(6, "reservations_check", "reservations", "CHECK (state <> 3 OR expires_at IS NOT NULL)", \
   "a reservation could be held for ever") \
 C(0, "tokens_role_check", "tokens", "CHECK (role BETWEEN 1 AND 5)", \
-  "a token could have a role that is none")
+  "a token could have a role that is none") \
+C(0, "schedules_overlap_check", "schedules", "CHECK (overlap BETWEEN 0 AND 1)", \
+  "a schedule could have a policy that is none") \
+C(0, "schedules_misfire_check", "schedules", "CHECK (misfire BETWEEN 0 AND 2)", \
+  "a schedule could have a policy that is none") \
+C(0, "schedules_paused_check", "schedules", "CHECK (paused BETWEEN 0 AND 3)", \
+  "a schedule could be neither paused nor not") \
+C(0, "schedules_check", "schedules", "CHECK (cron IS NULL OR every_us IS NULL)", \
+  "a schedule could have two rhythms") \
+C(0, "schedules_every_us_check", "schedules", "CHECK (every_us IS NULL OR every_us > 0)", \
+  "a schedule could fire without end") \
+C(0, "fires_count_check", "fires", "CHECK (count > 0)", \
+  "a fire could stand for no fire time") \
+C(0, "fires_outcome_check", "fires", "CHECK (outcome BETWEEN 1 AND 4)", \
+  "a fire time could have no outcome") \
+C(0, "fires_check", "fires", "CHECK (last_at >= fire_at)", \
+  "a fire could end before it begins") \
+C(0, "fires_check1", "fires", "CHECK ((outcome = 1) = (job_id IS NOT NULL))", \
+  "a fire that ran could be without its job") \
+C(0, "fires_check2", "fires", "CHECK (outcome <> 1 OR count = 1)", \
+  "one job could stand for many fire times") \
+C(0, "webhooks_state_check", "webhooks", "CHECK (state BETWEEN 1 AND 3)", \
+  "a webhook could be in a state that is none") \
+C(0, "deliveries_state_check", "deliveries", "CHECK (state BETWEEN 1 AND 3)", \
+  "a delivery could be in a state that is none") \
+C(0, "deliveries_check", "deliveries", "CHECK ((state = 1) = (finished_at IS NULL))", \
+  "a delivery could end without a time")
 /* clang-format on */

@@ -55,40 +55,40 @@ static int have_schema(struct store *store)
     return r;
 }
 
-static int migrate(struct store *store, int from)
+/* All that is missing, in one go: nobody ever meets a store that is half way. */
+static int apply_migrations(struct store *store)
 {
-    for (size_t i = 0; i < array_len(migrations); i++) {
+    int from = -1, r = read_version(store, &from);
+    if (r == 0)
+        r = have_schema(store);
+    for (size_t i = 0; i < array_len(migrations) && r == 0; i++) {
+        char number[12];
         if (migrations[i].version <= from)
             continue;
-        char number[12];
         snprintf(number, sizeof(number), "%d", migrations[i].version);
-        int r = store_begin(store, 0);
-        if (r < 0)
-            return r;
-        /* Another process may be quicker: wait for it, and look again inside.  SQLite
-         * has one writer at a time anyway. */
-        int now_at = -1;
-        r = db_script(store->db, "{postgres:SELECT pg_advisory_xact_lock(482065737)}");
+        r = db_script(store->db, migrations[i].sql);
         if (r == 0)
-            r = read_version(store, &now_at);
-        if (r == 0 && now_at < migrations[i].version) {
-            r = have_schema(store);
-            if (r == 0)
-                r = db_script(store->db, migrations[i].sql);
-            if (r == 0)
-                r = store_meta_set(store, "format", slice_of(FORMAT));
-            if (r == 0)
-                r = store_meta_set(store, "schema", slice_of(number));
-        }
-        if (r < 0) {
-            store_rollback(store);
-            return r;
-        }
-        r = store_commit(store);
-        if (r < 0)
-            return r;
+            r = store_meta_set(store, "format", slice_of(FORMAT));
+        if (r == 0)
+            r = store_meta_set(store, "schema", slice_of(number));
     }
-    return 0;
+    return r;
+}
+
+static int migrate(struct store *store)
+{
+    int r = store_begin(store, 0);
+    if (r < 0)
+        return r;
+    /* Another process may be quicker: wait for it, and look again inside.  SQLite
+     * has one writer at a time anyway. */
+    r = db_script(store->db, "{postgres:SELECT pg_advisory_xact_lock(482065737)}");
+    if (r == 0)
+        r = apply_migrations(store);
+    if (r == 0)
+        return store_commit(store);
+    store_rollback(store);
+    return r;
 }
 
 static int refuse_version(int found, const char *url, struct error *error)
@@ -126,7 +126,7 @@ int schema_prepare(struct store *store, const char *url, struct error *error)
     if (store->role == STORE_READER)
         return error_set(error, -HF_NOT_FOUND, NULL, "%s holds no Holdfast store yet.",
                          url);
-    r = migrate(store, version);
+    r = migrate(store);
     if (r < 0)
         return error_set(error, r, NULL, "%s cannot be made a Holdfast store: %s.", url,
                          db_error(store->db));
