@@ -87,6 +87,18 @@ enum {
     LIMIT_DELAY_SECONDS = 10 * 366 * 86400, /* enqueue for later: ten years */
 };
 
+/* Schedules.  A second is as often as a queue is the right tool; below a year's interval
+ * nobody means a date.  Jitter spreads what would start together, and stays within a
+ * day, so that a daily job keeps its day. */
+enum {
+    LEAST_EVERY_MS = 1000,
+    LIMIT_EVERY_SECONDS = 366 * 86400,
+    LIMIT_JITTER_MS = 86400 * 1000,
+    LIMIT_EXPIRE_SECONDS = 366 * 86400, /* of a fire's job that nobody starts */
+    DEFAULT_PREVIEW_TIMES = 10,
+    LIMIT_PREVIEW_TIMES = 1000,
+};
+
 /* Holds and waits.  A reservation stops a whole queue, so it is short and is
  * renewed by those who need longer.  A wait holds a connection open; ten
  * minutes is the longest that proxies let one be silent. */

@@ -36,11 +36,12 @@
 #include "base/status.h"
 #include "store/model.h"
 
-/* What is given of a new schedule, or to be changed of one; the values are in `with`.
- * EDIT_WHEN is cron, every_us and time_zone together: what is absent is removed. */
+/* What is given of a new schedule, or to be changed of one; the values are in `with`,
+ * where absent, 0 or "the default" removes what was there.  Each by itself: whoever puts
+ * an interval in place of a cron expression gives EDIT_CRON too, without one. */
 enum {
     EDIT_NAME = 1 << 0,
-    EDIT_WHEN = 1 << 1,
+    EDIT_CRON = 1 << 1,
     EDIT_START = 1 << 2,
     EDIT_END = 1 << 3,
     EDIT_JITTER = 1 << 4,
@@ -59,6 +60,9 @@ enum {
     EDIT_ON_CRASH = 1 << 17,
     EDIT_PAUSED = 1 << 18,  /* with.paused 1 or 0; paused_until, paused_reason */
     EDIT_REQUEST = 1 << 19, /* of an endpoint: `request`, `secret_headers` */
+    EDIT_EVERY = 1 << 20,
+    EDIT_ZONE = 1 << 21, /* absent: UTC */
+    EDIT_WHEN = EDIT_CRON | EDIT_EVERY | EDIT_ZONE,
 };
 
 struct schedule_edit {
