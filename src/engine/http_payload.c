@@ -348,7 +348,29 @@ int http_payload_check(struct slice payload, struct error *error)
         return error_set(error, -HF_INVALID, "payload",
                          "payload is missing; for kind http it must be an object with at "
                          "least url.");
+    if (json_kind_of(payload) == JSON_KIND_OBJECT &&
+        json_find(payload, SLICE("endpointId")).p)
+        return error_set(error, -HF_INVALID, "payload.endpointId",
+                         "payload.endpointId is for the jobs that an endpoint makes "
+                         "itself; to run one now, POST to its path with /run behind it.");
     return http_payload_read(payload, &arena, error, &read);
+}
+
+int64_t http_payload_endpoint(struct slice payload)
+{
+    static const struct slice head = SLICE("{\"endpointId\":\""), tail = SLICE("\"}");
+    int64_t id = 0;
+
+    if (payload.n <= head.n + tail.n || payload.n > head.n + tail.n + 18 ||
+        memcmp(payload.p, head.p, head.n) != 0 ||
+        memcmp(payload.p + payload.n - tail.n, tail.p, tail.n) != 0)
+        return 0;
+    for (size_t i = head.n; i < payload.n - tail.n; i++) {
+        if (payload.p[i] < '0' || payload.p[i] > '9')
+            return 0;
+        id = id * 10 + (payload.p[i] - '0');
+    }
+    return id;
 }
 
 bool http_payload_expects(const struct http_payload *payload, int status)

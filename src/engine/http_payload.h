@@ -47,5 +47,10 @@ must_check int http_payload_read(struct slice payload, struct arena *arena,
 /* The same, only to know whether it can be read; absent is refused too. */
 must_check int http_payload_check(struct slice payload, struct error *error);
 
+/* A job of an endpoint has {"endpointId":"ID"} for its payload, and is given the
+ * endpoint's request when it is claimed.  The id; 0: it is no such payload.  Only
+ * schedules make such jobs: http_payload_check() refuses it. */
+int64_t http_payload_endpoint(struct slice payload);
+
 /* Whether this status is one of those that complete the job. */
 bool http_payload_expects(const struct http_payload *payload, int status);

@@ -181,7 +181,7 @@ TEST(what_is_no_object_or_has_unknown_fields_is_refused)
                 "unknown");
     check_wrong("{\"url\": \"http://a\", \"url\": \"http://b\"}", "payload.url", "twice");
     check_wrong("{\"url\": \"http://a\", \"endpointId\": \"1\"}", "payload.endpointId",
-                "unknown");
+                "an endpoint makes itself");
     check_err(http_payload_check((struct slice){ 0 }, NULL), -HF_INVALID);
 }
 
@@ -308,4 +308,20 @@ TEST(a_job_of_kind_http_is_held_to_it_when_it_is_enqueued)
     job.kind = SLICE("https"); /* another kind: its payload is its own business */
     job.payload = SLICE("{\"url\": \"ftp://a\"}");
     check_ok(new_job_check(&job, LIMIT_PAYLOAD_BYTES, NULL));
+}
+
+TEST(only_an_endpoint_makes_jobs_that_name_it)
+{
+    struct error error = { 0 };
+
+    check(http_payload_endpoint(SLICE("{\"endpointId\":\"1042\"}")) == 1042);
+    check(http_payload_endpoint(SLICE("{\"endpointId\":\"\"}")) == 0);
+    check(http_payload_endpoint(SLICE("{\"endpointId\":\"1x\"}")) == 0);
+    check(http_payload_endpoint(SLICE("{\"endpointId\":\"9999999999999999999\"}")) == 0);
+    check(http_payload_endpoint(SLICE("{\"url\":\"http://a\"}")) == 0);
+    check(http_payload_endpoint((struct slice){ 0 }) == 0);
+    check_err(http_payload_check(SLICE("{ \"endpointId\" : \"1042\" }"), &error),
+              -HF_INVALID);
+    check_str(error.field, "payload.endpointId");
+    check(strstr(error.text, "/run"));
 }
