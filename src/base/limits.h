@@ -190,3 +190,21 @@ enum {
 /* Times that can be shown: the years 0000 to 9999, as RFC 3339 has them. */
 #define LEAST_TIME_US (-INT64_C(62167219200) * US_PER_S)
 #define LIMIT_TIME_US (INT64_C(253402300800) * US_PER_S - 1)
+
+/* Webhooks are kept in memory, and each event is held against all of them.  What is
+ * given out at once to be sent is bounded in number by the sender's room, and in bytes
+ * here; a webhook's part of it, so that one slow receiver has not all of it. */
+enum {
+    LIMIT_WEBHOOKS = 1000,
+    LIMIT_WEBHOOK_EVENTS = 100, /* types and patterns of one */
+    DEFAULT_WEBHOOK_TIMEOUT_MS = 15 * 1000,
+    LEAST_WEBHOOK_TIMEOUT_MS = 1000,
+    LIMIT_WEBHOOK_TIMEOUT_MS = 60 * 1000,
+    LIMIT_IN_FLIGHT = 64,
+    LIMIT_DELIVERY_BODY_BYTES = 256 << 10, /* what receivers take without asking */
+    LIMIT_DELIVERIES_BYTES = 8 << 20,
+    LIMIT_DELIVERIES = 1000, /* taken or reported at once */
+    LIMIT_DELIVERY_ERROR_BYTES = 500,
+    LIMIT_DELIVERY_RESPONSE_BYTES = 8 << 10, /* kept of a try, as JSON */
+    LIMIT_DELIVERY_TRIES_KEPT = 12,
+};

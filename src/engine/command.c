@@ -43,6 +43,12 @@ static const char *const op_names[OPS] = {
     [OP_SCHEDULE] = "schedule",
     [OP_SCHEDULE_DROP] = "schedule-drop",
     [OP_TRIGGER] = "trigger",
+    [OP_WEBHOOK] = "webhook",
+    [OP_WEBHOOK_DROP] = "webhook-drop",
+    [OP_WEBHOOK_TEST] = "webhook-test",
+    [OP_DELIVERIES] = "deliveries",
+    [OP_DELIVERED] = "delivered",
+    [OP_RESEND] = "resend",
 };
 
 struct command *command_new(enum op op)

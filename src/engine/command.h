@@ -19,6 +19,7 @@
 #include "base/mailbox.h"
 #include "base/status.h"
 #include "engine/schedule.h"
+#include "engine/webhook.h"
 #include "store/model.h"
 
 enum op {
@@ -42,6 +43,12 @@ enum op {
     OP_SCHEDULE,
     OP_SCHEDULE_DROP,
     OP_TRIGGER,
+    OP_WEBHOOK,
+    OP_WEBHOOK_DROP,
+    OP_WEBHOOK_TEST,
+    OP_DELIVERIES,
+    OP_DELIVERED,
+    OP_RESEND,
     OPS
 };
 
@@ -229,6 +236,35 @@ struct command {
             int64_t out_job_id; /* under overlap = skip: the live one, if there is one */
             bool out_made;
         } trigger;
+        struct { /* makes a webhook, or changes it: pausing, resuming, a new secret */
+            struct webhook_edit edit;
+            int64_t out_id;
+        } webhook;
+        struct {                    /* with its deliveries */
+            int64_t id, project_id; /* project_id: 0, or it must be of this one */
+        } webhook_drop;
+        struct { /* an event webhook.test for it alone */
+            int64_t id, project_id;
+            int64_t out_id; /* of the delivery */
+        } webhook_test;
+        struct {          /* takes what is due, for this node to send */
+            size_t count; /* at most so many */
+            size_t bytes; /* and about so much of bodies; 0: LIMIT_DELIVERIES_BYTES */
+            struct sending *out; /* of each webhook in the order they are to be sent */
+            size_t out_count;
+            bool out_more;       /* more is due: ask again when there is room */
+            int64_t out_next_at; /* when the next one falls due; INT64_MAX: none known */
+        } deliveries;
+        struct { /* how those that were taken went */
+            const struct delivered *list;
+            size_t count;
+        } delivered;
+        struct {
+            struct resend which;
+            int64_t out_sent;    /* will be sent again */
+            int64_t out_skipped; /* were pending, or are under way */
+            int64_t out_after;   /* there may be more behind this id; 0: that was all */
+        } resend;
     };
 };
 

@@ -52,6 +52,9 @@ struct engine_hooks {
     /* At start: may this run of a dead node go on under the new one?  True when
      * it was found alive (executors of commands answer this). */
     bool (*adopt)(void *arg, const struct job_row *row);
+    /* Deliveries are due, whichever node wrote them: OP_DELIVERIES takes them.  Also
+     * called again while some are left; not set: this node sends none. */
+    void (*deliveries_due)(void *arg);
 };
 
 /* What a kind's jobs get where they do not say otherwise themselves; before the

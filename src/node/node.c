@@ -102,6 +102,13 @@ static void hear_ready(void *arg, int64_t queue_id)
         news_add_ready(news, queue_id, queue->queue.name);
 }
 
+static void hear_due(void *arg)
+{
+    struct news *news = news_of(arg);
+    if (news) /* else the next poll finds them */
+        news->deliveries_due = true;
+}
+
 static bool ask_adopt(void *arg, const struct job_row *row)
 {
     struct node *node = arg;
@@ -203,6 +210,8 @@ static void open_news(struct node *node, struct letter *letter)
         open_item(calls, item);
     if (calls->ready && (news->ready_count > 0 || news->ready_all))
         calls->ready(calls->arg, news->ready_all ? NULL : news->ready, news->ready_count);
+    if (calls->deliveries_due && news->deliveries_due)
+        calls->deliveries_due(calls->arg);
     if (calls->turned && news->turned)
         calls->turned(calls->arg, &news->status);
     news_free(news);
@@ -407,7 +416,9 @@ static struct engine_hooks hooks_of(struct node *node)
                                   .stop_run = hear_stop,
                                   .ready = hear_ready,
                                   .told = hear_told,
-                                  .adopt = node->calls.adopt ? ask_adopt : NULL };
+                                  .adopt = node->calls.adopt ? ask_adopt : NULL,
+                                  .deliveries_due =
+                                      node->calls.deliveries_due ? hear_due : NULL };
 }
 
 /* Accepts what was opened half way. */
