@@ -33,6 +33,7 @@
  * Threads: the engine's. */
 #pragma once
 
+#include "base/cron.h"
 #include "base/status.h"
 #include "store/model.h"
 
@@ -83,15 +84,17 @@ struct schedule_edit {
 must_check int schedule_edit_check(const struct schedule_edit *edit, const char *zones,
                                    struct error *error);
 
-struct tz;
-struct cron;
-
-/* When a schedule fires, taken apart once. */
+/* When a schedule fires, taken apart once.  Plain data. */
 struct schedule_when {
     const struct tz *tz; /* borrowed; NULL where there is no cron */
-    struct cron *cron;   /* owned; NULL where there is none */
+    struct cron cron;    /* where there is a zone */
     int64_t every_us, anchor_at, start_at, end_at;
 };
+
+/* Takes apart what a schedule says.  `tz` is its time_zone, or NULL where it has no
+ * cron; see tz_load().  -HF_INVALID if the expression is none. */
+must_check int schedule_when(const struct schedule *schedule, const struct tz *tz,
+                             struct error *error, struct schedule_when *ret);
 
 /* The first fire time after `after`, within start and end; 0: none any more. */
 int64_t schedule_next(const struct schedule_when *when, int64_t after);

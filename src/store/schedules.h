@@ -43,3 +43,29 @@ must_check int store_endpoint_get(struct store *store, int64_t id, struct arena 
 must_check int store_schedule_jobs(struct store *store, int64_t schedule_id,
                                    int64_t before, size_t limit, struct arena *arena,
                                    struct job_row **ret, size_t *ret_count);
+
+/* ---- changing ---- */
+
+/* Settings and standing of a new one; its name must be free in its project, else the
+ * index refuses (-HF_CONFLICT). */
+must_check int store_schedule_insert(struct store *store, const struct schedule *s);
+/* What a person sets of it: all but its standing (the pause, cursor_at, next_at and what
+ * has become of its fire times), which store_schedule_advance() posts.  Whoever does
+ * either has locked it. */
+must_check int store_schedule_update(struct store *store, const struct schedule *s);
+void store_schedule_advance(struct store *store, const struct schedule *s);
+must_check int store_schedule_delete(struct store *store, int64_t id);
+/* An outcome; `at` is the transaction's time. */
+void store_fire_insert(struct store *store, const struct fire *fire);
+
+/* For changing, into the store's arena; waits for others who have it.  -HF_NOT_FOUND. */
+must_check int store_schedule_lock(struct store *store, int64_t id, struct schedule *ret);
+/* Those that are to be looked at, the longest due first, locked; those that somebody
+ * else has at this moment are left to them. */
+must_check int store_schedules_due(struct store *store, int64_t now, size_t limit,
+                                   struct schedule **ret, size_t *ret_count);
+/* When the next one is to be looked at; INT64_MAX: none is. */
+must_check int store_schedules_next(struct store *store, int64_t *ret);
+/* The newest live job of each schedule, or 0; the ids are in ascending order. */
+must_check int store_schedules_live(struct store *store, const int64_t *ids, size_t count,
+                                    int64_t *ret_jobs);

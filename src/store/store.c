@@ -32,7 +32,8 @@ static const struct {
     { SQL_RUN_MISSED, 2, true },         { SQL_RUN_OWNER, 2, true },
     { SQL_RECLASS_SET, 2, true },        { SQL_KIND_INSERT, 2, false },
     { SQL_EVENT_INSERT, 8, false },      { SQL_COUNTER_ADD, 11, false },
-    { SQL_OUTPUT_INSERT, 2, false },
+    { SQL_OUTPUT_INSERT, 2, false },     { SQL_SCHEDULE_ADVANCE, 11, true },
+    { SQL_FIRE_INSERT, 8, false },
 };
 static_assert(array_len(buffered) <= STORE_BUFFERS, "more buffers than room");
 
