@@ -28,6 +28,13 @@ enum {
     LIMIT_PATH_BYTES = 4096,    /* PATH_MAX of Linux */
 };
 
+/* A zone's file.  The largest of the system has 4 KiB; the numbers in one bound its
+ * own memory, so this bounds all of it. */
+enum {
+    LIMIT_ZONE_FILE_BYTES = 256 << 10,
+    LIMIT_ZONE_WORD_BYTES = 15, /* CEST, +0545: people see these in tables */
+};
+
 /* A job's data.  1 MiB is copied through memory several times in a request;
  * more belongs in a file or an object store, with its address in the payload.
  * Beyond 512 bytes inline, rewriting the job's row costs more than reading a

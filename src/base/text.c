@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "calendar.h"
 #include "limits.h"
 
 static bool is_digit(char c)
@@ -136,50 +137,6 @@ char *duration_text(int64_t duration_us, char out[DURATION_TEXT_BYTES])
     return out;
 }
 
-/* Calendar.  Days are counted from 0000-03-01, so that the leap day is the
- * last of its year and months follow one formula: the months from March on
- * have 31 30 31 30 31 days, over and over, which is what 153 days in five
- * months says.  400 years are 146097 days. */
-enum { DAYS_TO_1970 = 719468, DAYS_IN_400_YEARS = 146097 };
-
-static int64_t days_of_date(int64_t year, int64_t month, int64_t day)
-{
-    assert(month >= 1 && month <= 12);
-    int64_t from_march = month > 2 ? month - 3 : month + 9;
-    int64_t y = month > 2 ? year : year - 1;
-    int64_t era = (y >= 0 ? y : y - 399) / 400;
-    int64_t year_of_era = y - era * 400;
-    int64_t day_of_year = (153 * from_march + 2) / 5 + day - 1;
-    assert(year_of_era >= 0 && year_of_era < 400);
-
-    return era * DAYS_IN_400_YEARS + year_of_era * 365 + year_of_era / 4 -
-           year_of_era / 100 + day_of_year - DAYS_TO_1970;
-}
-
-struct date {
-    int64_t year, month, day;
-};
-
-static struct date date_of_days(int64_t days)
-{
-    int64_t z = days + DAYS_TO_1970;
-    int64_t era = (z >= 0 ? z : z - (DAYS_IN_400_YEARS - 1)) / DAYS_IN_400_YEARS;
-    int64_t day_of_era = z - era * DAYS_IN_400_YEARS;
-    assert(day_of_era >= 0 && day_of_era < DAYS_IN_400_YEARS);
-
-    /* Take the leap days out, then years have 365 days each. */
-    int64_t year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-    int64_t day_of_year =
-        day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    int64_t from_march = (5 * day_of_year + 2) / 153;
-    int64_t month = from_march < 10 ? from_march + 3 : from_march - 9;
-
-    return (struct date){ .year = era * 400 + year_of_era + (month <= 2),
-                          .month = month,
-                          .day = day_of_year - (153 * from_march + 2) / 5 + 1 };
-}
-
 static void put_digits(char *out, int64_t value, int count)
 {
     assert(value >= 0);
@@ -280,20 +237,13 @@ static int64_t scan_offset_minutes(struct scan *scan)
     return sign == '+' ? minutes : -minutes;
 }
 
-static int64_t days_in_month(int64_t year, int64_t month)
-{
-    int64_t next_year = month == 12 ? year + 1 : year;
-
-    return days_of_date(next_year, month % 12 + 1, 1) - days_of_date(year, month, 1);
-}
-
 int time_parse(struct slice text, int64_t *ret_us)
 {
     struct scan scan = { .rest = text };
 
     int64_t year = scan_digits(&scan, 4, 0, 9999);
     scan_one_of(&scan, "-");
-    int64_t month = scan_digits(&scan, 2, 1, 12);
+    int month = (int)scan_digits(&scan, 2, 1, 12);
     scan_one_of(&scan, "-");
     int64_t day = scan_digits(&scan, 2, 1, days_in_month(year, month));
     scan_one_of(&scan, "Tt");
