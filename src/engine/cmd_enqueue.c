@@ -25,14 +25,18 @@ static struct slice named(struct slice name)
     return name.p ? name : SLICE("default");
 }
 
+/* The default project can be neither gone nor going. */
 static int resolve_project(struct tx *tx, struct command *command, struct slice name,
                            int64_t *ret)
 {
-    int r = store_project(tx->store, name, ret);
-    if (r == -HF_NOT_FOUND)
-        return error_set(&command->error, r, "project",
-                         "There is no project \"%.*s\"; create it first.", (int)name.n,
-                         name.p);
+    struct project project;
+    if (slice_equal(name, SLICE("default"))) {
+        *ret = PROJECT_DEFAULT;
+        return 0;
+    }
+    int r = enter_project(tx, command, name, &project);
+    if (r == 0)
+        *ret = project.id;
     return r;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cmd_queue.c -- settings of queues, pause and resume, projects. */
+ * cmd_queue.c -- settings of queues, pause and resume. */
 #include <stdio.h>
 
 #include "base/limits.h"
@@ -145,14 +145,5 @@ int apply_queue(struct tx *tx, struct command *c)
     r = store_queue_update(tx->store, entry);
     c->queue.out = changed;
     hint_queue(tx->engine, changed.id);
-    return r;
-}
-
-int apply_project(struct tx *tx, struct command *c)
-{
-    int r = store_project_create(tx->store, c->project.name, &c->project.out_id);
-    if (r == -HF_CONFLICT)
-        return error_set(&c->error, r, "name", "There is a project \"%.*s\" already.",
-                         (int)c->project.name.n, c->project.name.p);
     return r;
 }

@@ -358,6 +358,11 @@ int owner_of_session(struct tx *tx, struct slice session, int64_t *ret);
  * comes back is a new owner.  Only session, name, host and pid of `who` count. */
 int ensure_session(struct tx *tx, const struct owner *who, int64_t *ret);
 
+/* The project into which a command puts something new; -HF_NOT_FOUND, or -HF_CONFLICT
+ * while it is being deleted, with the sentence.  cmd_project.c. */
+int enter_project(struct tx *tx, struct command *command, struct slice name,
+                  struct project *ret);
+
 /* A claim or a finish of somebody may have made work ready here. */
 void hint_queue(struct engine *engine, int64_t queue_id);
 

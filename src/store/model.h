@@ -132,6 +132,18 @@ struct queue {
 /* Whether the configuration file owns this setting ("stale_after_ms"). */
 bool queue_setting_is_fixed(const struct queue *queue, const char *setting);
 
+/* One that is being deleted takes nothing new; what is in it goes with it, or keeps it. */
+enum { DELETING_NOT = 0, DELETING_ALL, DELETING_IF_EMPTY };
+enum { PROJECT_DEFAULT = 1 }; /* its id; it is always there */
+
+struct project {
+    int64_t id, created_at;
+    char name[101];
+    bool paused; /* its schedules are */
+    int deleting;
+    int64_t entered; /* the store's: the transaction in which it was last read */
+};
+
 enum owner_type { OWNER_NODE = 1, OWNER_REMOTE, OWNER_PRODUCER };
 enum owner_state { OWNER_ALIVE = 1, OWNER_STOPPED, OWNER_DEAD };
 

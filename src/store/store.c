@@ -110,6 +110,7 @@ int store_borrow_sqlite(void *handle, int64_t now, struct error *error,
                             needed and no more */
     store->open = true;
     store->now = now;
+    store->transactions++;
     r = schema_accept(store, error);
     if (r < 0) {
         store_close(store);
@@ -247,6 +248,7 @@ int store_begin(struct store *store, int64_t now)
     store->open = true;
     store->failed = 0;
     store->now = now;
+    store->transactions++;
     return 0;
 }
 

@@ -95,11 +95,9 @@ struct store {
     struct queue_entry *dirty;
     bool queues_stale; /* read again before use */
 
-    struct {
-        int64_t id, created_at;
-        char name[101];
-    } * projects;
+    struct project *projects;
     size_t project_count;
+    int64_t transactions; /* begun so far, this one included */
 };
 
 /* Opens a store and brings its schema up to date (scheduler), makes a new one
@@ -154,7 +152,18 @@ must_check int store_meta_get(struct store *store, const char *name, struct slic
 must_check int store_meta_set(struct store *store, const char *name, struct slice value);
 
 /* ---- projects and queues ---- */
+/* -HF_NOT_FOUND.  The store may remember it; see store_project_enter(). */
 must_check int store_project(struct store *store, struct slice name, int64_t *ret);
+/* The project as it is in this transaction, into which something new is about to be
+ * put: it cannot be marked as being deleted before the commit.  The caller refuses if
+ * it is marked already.  Asked once in a transaction.  -HF_NOT_FOUND. */
+must_check int store_project_enter(struct store *store, struct slice name,
+                                   struct project *ret);
+/* For changing it. */
+must_check int store_project_lock(struct store *store, struct slice name,
+                                  struct project *ret);
+/* Writes `paused` and `deleting`. */
+must_check int store_project_update(struct store *store, const struct project *project);
 must_check int store_project_create(struct store *store, struct slice name, int64_t *ret);
 const char *store_project_name(struct store *store, int64_t id);
 /* Reads all projects anew; they are in store->projects then. */
@@ -335,6 +344,7 @@ void store_read_job(struct db_rows *rows, int column, struct arena *arena,
                     struct job *ret);
 void store_read_run(struct db_rows *rows, int column, struct arena *arena,
                     struct run *ret);
+void store_read_project(struct db_rows *rows, struct project *ret);
 enum { JOB_COLUMN_COUNT = 33, RUN_COLUMN_COUNT = 17 };
 
 /* ---- events ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * store_queue.c -- projects, queues, their counts and their gates.
+ * store_queue.c -- queues, their counts and their gates.
  *
  * Queues are few and asked for with every job, so the store remembers them.
  * Other processes change them too: the memory is refreshed by
@@ -332,73 +332,4 @@ int store_gates(struct store *store, struct gate *gates, size_t count)
     }
     db_done(&rows);
     return r < 0 ? store_fail(store, r) : 0;
-}
-
-/* ---- projects ---- */
-
-int store_projects_reload(struct store *store)
-{
-    struct db_rows rows;
-    size_t count = 0;
-    int r = db_query(store->db, SQL_PROJECT_ALL, NULL, 1, &rows);
-    while (r >= 0 && (r = db_next(&rows)) > 0) {
-        void *grown = realloc(store->projects, (count + 1) * sizeof(*store->projects));
-        if (!grown) {
-            r = -HF_NOMEM;
-            break;
-        }
-        store->projects = grown;
-        store->projects[count].id = db_get_int(&rows, 0);
-        store->projects[count].created_at = db_get_int(&rows, 2);
-        copy_text(store->projects[count].name, sizeof(store->projects[count].name),
-                  db_get_text(&rows, 1));
-        count++;
-    }
-    db_done(&rows);
-    store->project_count = count;
-    return r < 0 ? store_fail(store, r) : 0;
-}
-
-int store_project(struct store *store, struct slice name, int64_t *ret)
-{
-    for (int round = 0; round < 2; round++) {
-        for (size_t i = 0; i < store->project_count; i++)
-            if (slice_equal(slice_of(store->projects[i].name), name)) {
-                *ret = store->projects[i].id;
-                return 0;
-            }
-        int r = round == 0 ? store_projects_reload(store) : 0;
-        if (r < 0)
-            return r;
-    }
-    return -HF_NOT_FOUND;
-}
-
-int store_project_create(struct store *store, struct slice name, int64_t *ret)
-{
-    int64_t id = store_id(store), made = 0;
-    if (id == 0)
-        return store->failed;
-    int r = store_int(
-        store, SQL_PROJECT_INSERT,
-        (struct db_value[]){ db_int(id), db_text(name), db_int(store->now) }, 0, &made);
-    if (r < 0)
-        return r;
-    if (made == 0)
-        return -HF_CONFLICT;
-    store->project_count = 0; /* read anew at the next question */
-    *ret = made;
-    return 0;
-}
-
-const char *store_project_name(struct store *store, int64_t id)
-{
-    for (int round = 0; round < 2; round++) {
-        for (size_t i = 0; i < store->project_count; i++)
-            if (store->projects[i].id == id)
-                return store->projects[i].name;
-        if (round == 0 && store_projects_reload(store) < 0)
-            return "";
-    }
-    return "";
 }
