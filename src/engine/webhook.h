@@ -76,6 +76,8 @@ struct sending {
 /* How it went. */
 struct delivered {
     int64_t id;
+    bool unsent;     /* it was not tried: it is due as it was before it was taken, in its
+                        old place, and the rest below means nothing */
     bool ok;         /* 2xx */
     bool gone;       /* 410: the webhook is disabled */
     int status;      /* 0: there was no response */
