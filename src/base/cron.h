@@ -64,3 +64,11 @@ must_check int cron_parse(struct slice text, struct error *error, struct cron *r
  * Allocates nothing, and takes bounded time for any expression and zone. */
 must_check bool cron_next(const struct cron *cron, const struct tz *tz, int64_t after_us,
                           int64_t *ret_us);
+
+/* How many times it fires in (after_us, until_us].  Takes time by the days between
+ * them, not by the times: a week of seconds is counted as fast as a week of noons. */
+int64_t cron_count(const struct cron *cron, const struct tz *tz, int64_t after_us,
+                   int64_t until_us);
+
+/* The first day that matches from `day` on (see calendar.h); false if there is none. */
+must_check bool cron_next_day(const struct cron *cron, int64_t day, int64_t *ret);

@@ -59,9 +59,8 @@ static bool day_matches(const struct cron *cron, int day, int month_days, int we
                                               : by_day || by_weekday;
 }
 
-/* The first day that matches from `day` on.  What is not found in 400 years is never:
- * then the calendar repeats. */
-static bool next_day(const struct cron *cron, int64_t day, int64_t *ret)
+/* What is not found in 400 years is never: then the calendar repeats. */
+bool cron_next_day(const struct cron *cron, int64_t day, int64_t *ret)
 {
     const int64_t end = day + DAYS_IN_400_YEARS;
     struct date date = date_of_days(day);
@@ -91,12 +90,12 @@ static bool next_local(const struct cron *cron, int64_t from_s, int64_t *ret_s)
 {
     int64_t today = days_of_seconds(from_s), day;
 
-    if (!next_day(cron, today, &day))
+    if (!cron_next_day(cron, today, &day))
         return false;
     int time = next_time_of_day(
         cron, day == today ? (int)(from_s - today * SECONDS_PER_DAY) : 0);
     if (time == NONE) {
-        if (!next_day(cron, today + 1, &day))
+        if (!cron_next_day(cron, today + 1, &day))
             return false;
         time = next_time_of_day(cron, 0);
     }

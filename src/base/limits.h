@@ -102,6 +102,7 @@ enum {
     LIMIT_EVERY_SECONDS = 366 * 86400,
     LIMIT_JITTER_MS = 86400 * 1000,
     LIMIT_EXPIRE_SECONDS = 366 * 86400, /* of a fire's job that nobody starts */
+    LIMIT_MISFIRES = 100,               /* of fire times that passed while down */
     DEFAULT_PREVIEW_TIMES = 10,
     LIMIT_PREVIEW_TIMES = 1000,
 };

@@ -64,6 +64,10 @@ enum {
     EDIT_EVERY = 1 << 20,
     EDIT_ZONE = 1 << 21, /* absent: UTC */
     EDIT_WHEN = EDIT_CRON | EDIT_EVERY | EDIT_ZONE,
+    /* what the job of a fire is like */
+    EDIT_JOB = EDIT_KIND | EDIT_QUEUE | EDIT_PAYLOAD | EDIT_METADATA | EDIT_UNIQUE_KEY |
+               EDIT_RETRY_DELAYS | EDIT_MAX_EXECUTION | EDIT_EXPIRE | EDIT_PRIORITY |
+               EDIT_MAX_RETRIES | EDIT_ON_CRASH,
 };
 
 struct schedule_edit {
@@ -78,8 +82,8 @@ struct schedule_edit {
     struct slice request, secret_headers;
 };
 
-/* Checks everything that can be known without the store: the expression and the zone
- * (which must be there), ranges, that it can fire at all.  `zones` is the folder of the
+/* Checks everything of what is set that can be known without the store: the expression
+ * and the zone (which must be there), ranges, that it can fire at all.  `zones` is the folder of the
  * zone files, NULL: the system's.  The sentence names the field as the API does. */
 must_check int schedule_edit_check(const struct schedule_edit *edit, const char *zones,
                                    struct error *error);
@@ -103,6 +107,14 @@ int64_t schedule_next(const struct schedule_when *when, int64_t after);
  * no longer for many than for few.  *ret_first is 0 where there are none. */
 int64_t schedule_count(const struct schedule_when *when, int64_t after, int64_t until,
                        int64_t *ret_first, int64_t *ret_last);
+
+/* The n-th last fire time in (after, until], of which there are as many. */
+int64_t schedule_back(const struct schedule_when *when, int64_t after, int64_t until,
+                      int64_t n);
+
+/* The job that a fire makes, but for its time; slices are the schedule's. */
+struct new_job;
+void schedule_job(const struct schedule *schedule, struct new_job *ret);
 
 /* Names as users write them; NULL for a number out of range, and -1. */
 const char *overlap_name(int overlap);
