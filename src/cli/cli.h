@@ -82,6 +82,7 @@ extern const struct subcommand many_commands[];
 extern const struct subcommand queue_commands[];
 extern const struct subcommand reserve_commands[];
 extern const struct subcommand event_commands[];
+extern const struct subcommand cron_commands[];
 extern const struct subcommand store_commands[];
 extern const struct subcommand server_commands[];
 extern const struct subcommand help_commands[];

@@ -8,10 +8,10 @@
 #include "cli.h"
 #include "exec/supervisor.h"
 
-static const struct subcommand *const families[] = { job_commands,    many_commands,
-                                                     queue_commands,  reserve_commands,
-                                                     event_commands,  store_commands,
-                                                     server_commands, help_commands };
+static const struct subcommand *const families[] = {
+    job_commands,   many_commands, queue_commands,  reserve_commands, event_commands,
+    store_commands, cron_commands, server_commands, help_commands
+};
 
 const struct subcommand *subcommand_at(size_t i)
 {
