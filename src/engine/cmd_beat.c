@@ -199,6 +199,7 @@ int apply_beat(struct tx *tx, struct command *c)
                              &c->beat.out_command);
     if (r < 0)
         return r;
+    tx->engine->totals.work.locks_extended += c->beat.run_count;
     return review_runs(tx, c, owner_id);
 }
 

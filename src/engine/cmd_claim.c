@@ -9,7 +9,7 @@
  * caller's order, and inserts their runs in the same transaction: the run's key
  * is the job's id, so a second run cannot exist (I3). */
 #include "base/limits.h"
-#include "engine/engine.h"
+#include "engine/endpoint.h"
 
 /* ---- gates ---- */
 
@@ -127,6 +127,7 @@ struct taking {
     struct started *out;
     size_t count, limit;
     size_t bytes; /* of payloads */
+    bool http;    /* some are of kind http, on this node */
 };
 
 static int64_t stale_after(struct tx *tx, int64_t queue_id)
@@ -149,13 +150,15 @@ static void begin_run(struct taking *t, const struct job *job)
     struct tx *tx = t->tx;
     int64_t deadline = tx->now + job->max_execution_us;
     int64_t stale = tx->now + stale_after(tx, job->queue_id);
+    int executor = executor_of(t, job);
+    t->http = t->http || executor == EXECUTOR_HTTP;
     store_run_insert(tx->store,
                      &(struct run){ .job_id = job->id,
                                     .owner_id = t->owner_id,
                                     .started_at = tx->now,
                                     .deadline_at = deadline,
                                     .attention_at = stale < deadline ? stale : deadline,
-                                    .executor = executor_of(t, job),
+                                    .executor = executor,
                                     .claim_id = t->claim_id });
     assert(t->count < t->limit);
     t->out[t->count++] = (struct started){ .job = *job,
@@ -461,6 +464,7 @@ static int take_for_node(struct taking *t, struct dispatch_queue *queue)
         wanted = batch;
     wanted = room(gate_of(t->tx, queue->queue_id), wanted);
     t->count = 0;
+    t->http = false;
     t->limit = smaller(wanted, wanted);
     if (t->limit == 0)
         return 0;
@@ -488,7 +492,8 @@ static int take_for_node(struct taking *t, struct dispatch_queue *queue)
         if (n < 0)
             return (int)n;
     }
-    for (size_t i = 0; i < t->count; i++)
+    int r = t->http ? endpoints_begin(t->tx, t->out, t->count) : 0;
+    for (size_t i = 0; i < t->count && r == 0; i++)
         note_started(engine, &t->out[i]);
     /* Less than asked: the queue has no more for us until something happens. */
     if (t->count < t->limit)

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/limits.h"
-#include "engine/engine.h"
+#include "engine/endpoint.h"
 
 /* All that a report may bring, written as JSON. */
 enum { LATE_BYTES = 8 << 20 };
@@ -98,7 +98,9 @@ static int refuse_completion(struct tx *tx, struct command *c, int64_t owner_id)
 
 static void accept_completion(struct tx *tx, const struct completion *done)
 {
-    note_ended(tx->engine, done->job_id);
+    int64_t endpoint_id = note_ended(tx->engine, done->job_id);
+    if (endpoint_id != 0)
+        endpoint_completed(tx, endpoint_id, done);
     hint_queue(tx->engine, done->queue_id);
     tx->engine->totals.work.completions++;
     histogram_add_time(&tx->engine->totals.work.ran[0], tx->now - done->started_at);

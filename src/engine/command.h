@@ -94,7 +94,8 @@ struct started {
     struct job job;              /* payload included; slices in the claim's arena */
     struct slice queue, project; /* names, for remote workers; absent on a node */
     int64_t started_at, deadline_at, owner_id;
-    bool adopted; /* it was under way already, under a node that is gone */
+    int64_t endpoint_id; /* whose request the payload is; 0: the job's own */
+    bool adopted;        /* it was under way already, under a node that is gone */
 };
 
 struct command {

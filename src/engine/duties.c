@@ -12,7 +12,7 @@
  * Each is a transaction of its own that takes a bounded bite, so that commands
  * wait for one bite at most. */
 #include "base/limits.h"
-#include "engine/engine.h"
+#include "engine/endpoint.h"
 #include "engine/recovery_judge.h"
 
 enum { DUE_JOBS = 500, RESOLVED_OWNER_DAYS = 30, FOLDED_OWNERS = 10 };
@@ -101,6 +101,7 @@ static int64_t beat(struct tx *tx, void *arg)
     int r = store_owner_beat(tx->store, engine->owner_id, until, &command);
     if (r == 0)
         engine->lease_until = until;
+    engine->totals.work.locks_extended += engine->run_count;
     /* The tables may have grown out of all proportion since. */
     return r < 0 ? r : db_post(tx->store->db, SQL_REPLAN, NULL, 1);
 }
@@ -127,6 +128,8 @@ static int64_t renew(struct engine *engine, bool postgres)
     if (engine->owner_id == 0 || (!postgres && engine->run_count == 0))
         return 0;
     r = engine_duty(engine, beat, NULL);
+    if (r >= 0)
+        endpoints_extended(engine);
     return r == -HF_LATE ? engine_reborn(engine) : r;
 }
 

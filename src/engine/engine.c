@@ -352,6 +352,7 @@ void engine_abandon(struct engine *engine)
     free(engine->fresh);
     free(engine->notes);
     free(engine->told);
+    free(engine->news);
     lockfile_free(engine->lock);
     free(engine);
 }

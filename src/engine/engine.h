@@ -88,11 +88,13 @@ struct engine_options {
 /* A run that this node executes, in memory. */
 struct local_run {
     int64_t job_id, queue_id, deadline_at;
+    int64_t endpoint_id; /* 0: of none */
     int lane;
     bool stop_told;
 };
 
-struct recovery; /* recovery.h */
+struct recovery;      /* recovery.h */
+struct endpoint_news; /* endpoint.h */
 
 struct engine {
     struct store *store;
@@ -170,6 +172,8 @@ struct engine {
     size_t note_count, note_capacity;
     struct event *told; /* only where somebody listens */
     size_t told_count, told_capacity;
+    struct endpoint_news *news; /* of endpoints, endpoint.h */
+    size_t news_count, news_capacity;
 
     /* for people and metrics */
     struct engine_totals totals;
@@ -331,14 +335,15 @@ void tell_ordinary(struct tx *tx, const struct job *job, const char *type);
 struct local_run *local_run_find(struct engine *engine, int64_t job_id);
 void note_started(struct engine *engine, const struct started *run);
 void note_adopted(struct engine *engine, const struct job_row *row);
-void note_ended(struct engine *engine, int64_t job_id);
+/* Returns the endpoint that the run was of; 0: of none, or not ours. */
+int64_t note_ended(struct engine *engine, int64_t job_id);
 void note_stop(struct engine *engine, int64_t job_id, int type);
 void note_told(struct tx *tx, const struct event *event);
 void notes_publish(struct engine *engine);
 void notes_drop(struct engine *engine);
 /* The same for one command behind a savepoint: all noted after the mark. */
 struct notes_mark {
-    size_t notes, fresh, told;
+    size_t notes, fresh, told, news;
     struct engine_work work;
 };
 struct notes_mark notes_mark(const struct engine *engine);

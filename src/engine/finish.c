@@ -7,7 +7,7 @@
  * Workers' reports, the reaper, recoveries and shutdowns all come through
  * here. */
 #include "base/text.h"
-#include "engine/engine.h"
+#include "engine/endpoint.h"
 
 /* ---- retries ---- */
 
@@ -106,6 +106,23 @@ static void tell_failed(struct tx *tx, const struct job_row *row, const struct e
         retry_reason_name(e->reason));
 }
 
+/* The run did not end by itself: its time or its owner's was over. */
+static bool has_expired(const struct ending *ending)
+{
+    return ending->event == ON_CRASH || ending->event == ON_TIMEOUT;
+}
+
+/* The target of an endpoint does not know that we died, and may be at work. */
+static int64_t protected_us(const struct tx *tx, const struct job_row *row,
+                            const struct ending *ending)
+{
+    int64_t left = row->run.deadline_at - tx->now;
+    return ending->event == ON_CRASH && row->run.job_id != 0 && left > 0 &&
+                   endpoint_of(&row->job) != 0
+               ? left
+               : 0;
+}
+
 static void end_cancelled(struct tx *tx, struct job_row *row, const struct ending *ending)
 {
     struct job *job = &row->job;
@@ -115,6 +132,7 @@ static void end_cancelled(struct tx *tx, struct job_row *row, const struct endin
                                .details = ending->error.details };
     end_run(tx, row, JOB_CANCELLED, &error);
     job->state = JOB_CANCELLED;
+    endpoint_ended(tx, row, has_expired(ending));
     job->finished_at = row->run.finished_at;
     store_job_update(tx->store, job, JOB_CANCELLING);
     tell(tx, job, "job.cancelled", "\"reason\":%s,\"wasRunning\":true",
@@ -130,15 +148,23 @@ void finish_job(struct tx *tx, struct job_row *row, struct ending *ending)
 
     note_ended(tx->engine, job->id);
     hint_queue(tx->engine, job->queue_id);
+    if (has_expired(ending))
+        tx->engine->totals.work.locks_expired++;
+    else
+        tx->engine->totals.work.locks_released++;
     if (to.next == JOB_CANCELLED) {
         end_cancelled(tx, row, ending);
         return;
     }
     tx->engine->totals.work.failures++;
     tx->engine->totals.work.failures_by[ending->error.type]++;
+    int64_t wait_us = protected_us(tx, row, ending);
+    if (ending->retry_after_us < wait_us)
+        ending->retry_after_us = wait_us;
     end_run(tx, row, JOB_FAILED, &ending->error);
     job->state = JOB_FAILED;
     job->finished_at = row->run.finished_at; /* now, or when the run had ended */
+    endpoint_ended(tx, row, has_expired(ending));
     decide_retry(tx, job, old_state == JOB_CANCELLING, ending);
     store_job_update(tx->store, job, old_state);
     tell_failed(tx, row, ending);

@@ -6,7 +6,7 @@
  * transaction that may still roll back, and the claims at the end of a pile
  * must already see the slots its finishes freed.  So changes are noted: they
  * count at once, are published with the commit, and are taken back otherwise. */
-#include "engine/engine.h"
+#include "engine/endpoint.h"
 
 struct local_run *local_run_find(struct engine *engine, int64_t job_id)
 {
@@ -100,19 +100,20 @@ static void add_note(struct engine *engine, int64_t job_id, int type)
     engine->notes[engine->note_count++] = (struct note){ job_id, type };
 }
 
-void note_ended(struct engine *engine, int64_t job_id)
+int64_t note_ended(struct engine *engine, int64_t job_id)
 {
     struct local_run *run = local_run_find(engine, job_id);
     if (!run)
-        return;
+        return 0;
     struct dispatch_queue *queue = entry_of(engine, run->queue_id);
     if (!queue) {
         store_fail(engine->store, -HF_NOMEM);
-        return;
+        return 0;
     }
     dispatch_ended(queue, run->lane == LANE_RECOVERED);
     queue->hint = true; /* a slot is free */
     add_note(engine, job_id, NOTE_ENDED);
+    return run->endpoint_id;
 }
 
 void note_stop(struct engine *engine, int64_t job_id, int type)
@@ -154,6 +155,7 @@ static void forget(struct engine *engine)
     engine->fresh_count = 0;
     engine->note_count = 0;
     engine->told_count = 0;
+    engine->news_count = 0;
     arena_reset(&engine->pending_arena);
 }
 
@@ -180,19 +182,23 @@ void notes_publish(struct engine *engine)
             (struct local_run){ .job_id = run->job.id,
                                 .queue_id = run->job.queue_id,
                                 .deadline_at = run->deadline_at,
+                                .endpoint_id = run->endpoint_id,
                                 .lane = run->job.lane };
     }
     if (engine->fresh_count > 0 && engine->hooks.started)
         engine->hooks.started(engine->hooks.arg, engine->fresh, engine->fresh_count);
     if (engine->told_count > 0)
         engine->hooks.told(engine->hooks.arg, engine->told, engine->told_count);
+    if (engine->news_count > 0)
+        endpoints_told(engine);
     forget(engine);
 }
 
 struct notes_mark notes_mark(const struct engine *engine)
 {
     return (struct notes_mark){ engine->note_count, engine->fresh_count,
-                                engine->told_count, engine->totals.work };
+                                engine->told_count, engine->news_count,
+                                engine->totals.work };
 }
 
 void notes_undo(struct engine *engine, struct notes_mark mark)
@@ -220,6 +226,7 @@ void notes_undo(struct engine *engine, struct notes_mark mark)
     engine->note_count = mark.notes;
     engine->fresh_count = mark.fresh;
     engine->told_count = mark.told;
+    engine->news_count = mark.news;
     engine->totals.work = mark.work;
 }
 

@@ -19,7 +19,7 @@
 #include <time.h>
 
 #include "base/limits.h"
-#include "engine/engine.h"
+#include "engine/endpoint.h"
 
 /* Completions and claims are not here: they are applied by the set. */
 static int (*const ops[OPS])(struct tx *tx, struct command *command) = {
@@ -273,6 +273,8 @@ static int begin(struct engine *engine, struct tx *tx)
 
 static int commit(struct engine *engine, int r)
 {
+    if (r == 0 && engine->news_count > 0)
+        r = endpoints_settle(engine);
     if (r == 0) {
         int64_t start = clock_mono_us(engine->clock);
         r = store_commit(engine->store);

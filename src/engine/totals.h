@@ -15,6 +15,10 @@ enum { RUN_OUTCOMES = JOB_STATE_MAX - JOB_COMPLETED + 1, TOTALS_RECOVERIES = 5 }
 struct engine_work {
     uint64_t enqueued, claims, completions, failures, retries;
     uint64_t reaped_owners, timeouts, stale, late_results;
+    uint64_t locks_extended,
+        locks_expired;         /* runs whose owner beat; or ran out of time */
+    uint64_t locks_released;   /* by an end other than completion */
+    uint64_t duplicate_starts; /* of endpoints, within seconds */
     uint64_t failures_by[ERROR_TYPE_MAX + 1]; /* by error type */
     struct histogram waited;                  /* from being due to the start */
     struct histogram ran[RUN_OUTCOMES];       /* from the start to the end */

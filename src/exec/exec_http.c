@@ -164,6 +164,10 @@ void exec_http_start(struct exec_http *exec, const struct started *started)
                     "The job's time was up before its request could be sent.");
         return;
     }
+    if (http_payload_endpoint(started->job.payload) != 0) {
+        end_at_once(exec, started->job.id, ERROR_PERMANENT, "The endpoint was deleted.");
+        return;
+    }
     if (begin(exec, started, left_us / US_PER_MS, &error, &run) < 0) {
         free_run(run);
         end_at_once(exec, started->job.id, ERROR_OTHER, error.text);

@@ -69,3 +69,28 @@ must_check int store_schedules_next(struct store *store, int64_t *ret);
 /* The newest live job of each schedule, or 0; the ids are in ascending order. */
 must_check int store_schedules_live(struct store *store, const int64_t *ids, size_t count,
                                     int64_t *ret_jobs);
+
+/* ---- endpoints ---- */
+
+/* Of a new one only id, request and secret_headers count; changing writes these. */
+must_check int store_endpoint_insert(struct store *store, const struct endpoint *e);
+must_check int store_endpoint_update(struct store *store, const struct endpoint *e);
+/* 1: there was one; 0; negative. */
+must_check int store_endpoint_delete(struct store *store, int64_t id);
+
+/* The requests of endpoints, each once; absent where there is none such any more. */
+struct endpoint_request {
+    int64_t id;
+    struct slice request; /* out: in the store's arena */
+};
+/* `list` is sorted by id, without doubles. */
+must_check int store_endpoint_requests(struct store *store, struct endpoint_request *list,
+                                       size_t count);
+
+/* How endpoints fare, for changing: `list` is sorted by id, without doubles; request and
+ * secret_headers stay absent.  Where there is none such any more, the id becomes 0. */
+must_check int store_endpoints_load(struct store *store, struct endpoint *list,
+                                    size_t count);
+/* Writes that of those whose id is not 0. */
+must_check int store_endpoints_fare(struct store *store, const struct endpoint *list,
+                                    size_t count);
