@@ -135,12 +135,10 @@ static bool kinds_equal(const struct tz_kind *a, const struct tz_kind *b)
            strcmp(a->abbreviation, b->abbreviation) == 0;
 }
 
-/* A period begins.  Of two that begin at once the later one counts, and one that is
- * like the one before it is none: what meets is always a change. */
+/* A period begins; one that is like the one before it is none: what meets is always a
+ * change. */
 static void add_period(struct tz *tz, int64_t start_s, size_t kind)
 {
-    if (tz->count > 0 && tz->starts[tz->count - 1] == start_s)
-        tz->count--;
     if (tz->count > 0 &&
         kinds_equal(&tz->kinds[tz->kind_of[tz->count - 1]], &tz->kinds[kind]))
         return;
@@ -149,36 +147,42 @@ static void add_period(struct tz *tz, int64_t start_s, size_t kind)
     tz->kind_of[tz->count++] = (uint16_t)kind;
 }
 
-/* A change by the rule, unless the file goes further. */
-static void add_change(struct tz *tz, int64_t at_s, size_t kind)
+/* A change by the rule, after the `from_file` periods of the file.  It takes the place
+ * of those before it that were to be later: summer time all year is one that ends when,
+ * or after, the next begins. */
+static void add_change(struct tz *tz, size_t from_file, int64_t at_s, size_t kind)
 {
-    if (at_s >= tz->starts[tz->count - 1])
+    while (tz->count > from_file && tz->starts[tz->count - 1] >= at_s)
+        tz->count--;
+    if (at_s > tz->starts[tz->count - 1])
         add_period(tz, at_s, kind);
 }
 
 /* Adds the changes of the years after the last one in the file, until they have gone
  * through the calendar once.  They may be a week outside their year, so the 400 years
- * that are repeated begin a few years on, and a few more are added behind.  Summer
- * time all year is one that ends where the next begins. */
+ * that are repeated begin a few years on, and a few more are added behind. */
 static void unroll(struct tz *tz, const struct tz_rule *rule, size_t standard, size_t dst)
 {
     const int64_t last_s = tz->starts[tz->count - 1], year_0_s = LEAST_TIME_US / US_PER_S;
+    const size_t from_file = tz->count;
     int64_t first_year =
         last_s < year_0_s ? 0 : date_of_days(days_of_seconds(last_s)).year - 1;
-    size_t before = tz->count;
 
     for (int64_t year = first_year; year < first_year + UNROLLED_YEARS; year++) {
         int64_t start_s = tz_change_in(&rule->start, year, rule->standard.offset_s);
         int64_t end_s = tz_change_in(&rule->end, year, rule->dst.offset_s);
         if (start_s < end_s)
-            add_change(tz, start_s, dst);
-        add_change(tz, end_s, standard);
+            add_change(tz, from_file, start_s, dst);
+        add_change(tz, from_file, end_s, standard);
         if (start_s >= end_s)
-            add_change(tz, start_s, dst);
+            add_change(tz, from_file, start_s, dst);
     }
-    tz->repeats = tz->count - before >= 2;
+    tz->repeats = tz->count - from_file > 2;
     tz->repeat_end_s =
         days_of_date(first_year + UNROLLED_YEARS - 3, 1, 1) * SECONDS_PER_DAY;
+    /* Of a summer time that never ends, the end of the last year is left. */
+    if (!tz->repeats && tz->count > from_file && tz->kind_of[tz->count - 1] == standard)
+        tz->count--;
 }
 
 static const char *fill(struct tz *tz, const struct block *block,

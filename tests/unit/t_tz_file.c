@@ -153,6 +153,47 @@ TEST(a_rule_says_what_the_clocks_do_at_any_time)
     }
 }
 
+/* Forward and back through the periods of 900 years. */
+static size_t walk(const struct tz *tz)
+{
+    const int64_t end_s = utc("2900-01-01T00:00:00Z");
+    struct tz_period p = tz_at(tz, utc("2000-01-01T00:00:00Z"));
+    size_t changes = 0;
+
+    for (; p.end_s < end_s; changes++) {
+        struct tz_period next = tz_at(tz, p.end_s), back = tz_at(tz, p.end_s - 1);
+        check(next.start_s == p.end_s && next.end_s > next.start_s);
+        check(back.start_s == p.start_s && back.end_s == p.end_s);
+        check(next.is_dst != p.is_dst);
+        p = next;
+    }
+    return changes;
+}
+
+TEST(periods_follow_one_another_under_the_oddest_rule)
+{
+    static const struct {
+        const char *rule;
+        size_t changes;
+    } odd[] = {
+        { "CET-1CEST,M3.5.0,M10.5.0/3", 1800 },
+        { "AAA-10BBB,M10.1.0,M4.1.0/3", 1800 },
+        { "AAA0BBB,59/0,60/1", 1800 },
+        { "XXX3EDT4,0/0,J365/23", 0 },  /* all year */
+        { "XXX3EDT4,0/0,J365/100", 0 }, /* and longer */
+        { "XXX4EDT,M7.1.0/0,M7.1.0/1", 0 },
+        { "AAA0BBB,M1.1.0/-167,M12.5.0/167", 0 },
+    };
+
+    for (size_t i = 0; i < array_len(odd); i++) {
+        struct tz *tz = tzif_read(tzif_of_rule(odd[i].rule));
+        check_int(walk(tz), odd[i].changes);
+        if (odd[i].changes == 0)
+            check(tz_at(tz, 0).end_s == INT64_MAX && tz_at(tz, 0).is_dst);
+        tz_free(tz);
+    }
+}
+
 TEST(a_rule_holds_only_after_the_last_change_of_the_file)
 {
     struct tzif file = two;
