@@ -38,6 +38,8 @@ struct peer {
     int port;
     int requests, connections, open; /* all so far; all so far; now */
     char last[16384];                /* the last request, as it came */
+    void (*heard)(void *arg, const char *request); /* NULL, or called for each */
+    void *heard_arg;
 };
 
 struct peer_conn {
@@ -193,6 +195,8 @@ static inline void peer_read(struct bufferevent *bev, void *arg)
     evbuffer_drain(in, whole);
     c->peer->requests++;
     c->requests++;
+    if (c->peer->heard)
+        c->peer->heard(c->peer->heard_arg, c->peer->last);
     sscanf(c->peer->last, "%*s %4095s", path);
     if (!peer_misbehave(bev, c, path))
         peer_behave(bev, c, path);
