@@ -72,6 +72,17 @@ static void forgo_retry(struct tx *tx, struct job *job, struct slice reason)
          "\"retry\":\"0\",\"final\":\"operator\",\"reason\":%s", quoted(tx, reason));
 }
 
+void ask_to_stop(struct tx *tx, struct job *job, struct slice reason)
+{
+    assert(job->state == JOB_RUNNING);
+    job->state = JOB_CANCELLING;
+    job->cancel_at = tx->now;
+    job->cancel_reason = reason;
+    store_job_update(tx->store, job, JOB_RUNNING);
+    tell(tx, job, "job.cancelling", "\"reason\":%s", quoted(tx, reason));
+    note_stop(tx->engine, job->id, ERROR_CANCELLED);
+}
+
 int apply_cancel(struct tx *tx, struct command *c)
 {
     int r = 0;
@@ -91,14 +102,8 @@ int apply_cancel(struct tx *tx, struct command *c)
         return refuse_cancel(tx, c, job);
     else if (to.next == JOB_CANCELLED && job->state != JOB_CANCELLED)
         cancel_waiting(tx, job, reason, "job.cancelled");
-    else if (to.next == JOB_CANCELLING && job->state == JOB_RUNNING) {
-        job->state = JOB_CANCELLING;
-        job->cancel_at = tx->now;
-        job->cancel_reason = reason;
-        store_job_update(tx->store, job, JOB_RUNNING);
-        tell(tx, job, "job.cancelling", "\"reason\":%s", quoted(tx, reason));
-        note_stop(tx->engine, job->id, ERROR_CANCELLED);
-    }
+    else if (to.next == JOB_CANCELLING && job->state == JOB_RUNNING)
+        ask_to_stop(tx, job, reason);
     c->cancel.out_state = job->state;
     return tx->store->failed;
 }

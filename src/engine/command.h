@@ -52,6 +52,9 @@ enum op {
     OPS
 };
 
+/* A deletion marks the project; project_delete.c carries it out. */
+enum project_act { PROJECT_MAKE, PROJECT_PAUSE, PROJECT_RESUME, PROJECT_DELETE };
+
 enum on_conflict { CONFLICT_RETURN, CONFLICT_REJECT, CONFLICT_REPLACE };
 
 /* A job as it is asked for.  -1 or absent: the queue's or the global default. */
@@ -180,6 +183,8 @@ struct command {
         } queue;
         struct {
             struct slice name;
+            enum project_act act;
+            bool cascade; /* of a deletion: what is in it goes too */
             int64_t out_id;
         } project;
         struct { /* of a remote worker: registers it when it is new */

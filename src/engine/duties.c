@@ -261,11 +261,15 @@ static int64_t look_around(struct tx *tx, void *arg)
     if (r == 0)
         r = store_int(tx->store, SQL_JOB_NEXT_EXPIRY, NULL, INT64_MAX,
                       &engine->next_expiry);
-    int64_t holds = 0;
+    int64_t holds = 0, project = 0;
     if (r == 0)
         r = store_int(tx->store, SQL_RESERVATION_COUNT, NULL, 0, &holds);
     if (r == 0)
         engine->holds = holds > 0;
+    if (r == 0)
+        r = store_int(tx->store, SQL_PROJECT_MARKED, NULL, 0, &project);
+    if (project != 0 && engine->next_project == INT64_MAX)
+        engine->next_project = tx->now;
     return r;
 }
 
@@ -377,6 +381,11 @@ static int64_t do_sweep(struct engine *engine, int64_t now)
     return r;
 }
 
+static int64_t do_project(struct engine *engine, int64_t now)
+{
+    return engine->next_project > now ? 0 : project_step(engine);
+}
+
 static int64_t do_forget(struct engine *engine, int64_t now)
 {
     (void)now;
@@ -413,10 +422,10 @@ static int64_t earliest(const struct engine *engine, int64_t now, bool failed)
         return now + RETRY_LATER_US;
     if (engine->recovery || engine->reclass.under_way)
         return now;
-    const int64_t times[] = { engine->next_due,     engine->next_expiry,
-                              engine->next_poll,    engine->next_beat,
-                              engine->next_sweep,   engine->next_prune,
-                              engine->next_dispatch };
+    const int64_t times[] = { engine->next_due,      engine->next_expiry,
+                              engine->next_poll,     engine->next_beat,
+                              engine->next_sweep,    engine->next_prune,
+                              engine->next_dispatch, engine->next_project };
     int64_t next = INT64_MAX;
     for (size_t i = 0; i < array_len(times); i++)
         if (times[i] < next)
@@ -442,8 +451,8 @@ static int64_t do_chunk(struct engine *engine, int64_t now)
 
 static int64_t do_duties(struct engine *engine, int64_t now)
 {
-    static const duty duties[] = { do_beat, do_chunk, do_due,   do_expiry,
-                                   do_poll, do_sweep, do_prune, do_claims };
+    static const duty duties[] = { do_beat,  do_chunk, do_due,     do_expiry, do_poll,
+                                   do_sweep, do_prune, do_project, do_claims };
     /* Its beat is all a producer owes. */
     return do_each(engine, now, duties, engine->producer ? 1 : array_len(duties));
 }

@@ -165,7 +165,7 @@ static int set_up(struct engine *engine, const struct engine_options *options,
     engine->policies = options->policies;
     engine->policy_count = options->policy_count;
     engine->executor = options->executor ? options->executor : EXECUTOR_HANDLER;
-    engine->next_due = engine->next_dispatch = INT64_MAX;
+    engine->next_due = engine->next_dispatch = engine->next_project = INT64_MAX;
     engine->next_expiry = 0; /* not known: to be looked at before the first claim */
     arena_init(&engine->pending_arena, 64 << 10, PENDING_ARENA_BYTES);
     if (options->settings)

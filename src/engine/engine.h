@@ -143,6 +143,7 @@ struct engine {
     int64_t next_due; /* earliest scheduled job known; INT64_MAX: none */
     int64_t next_expiry;
     int64_t next_poll, next_beat, next_sweep, next_prune;
+    int64_t next_project;  /* one is being deleted; INT64_MAX: none known */
     int64_t next_dispatch; /* the gentle start lets go of more */
     int64_t prune_after;   /* cursor of retention */
     struct reclass {       /* cursor through the ready index, see kinds.c */
@@ -159,6 +160,13 @@ struct engine {
     int64_t tick_wall, tick_mono; /* of the last tick: jumps and suspends */
     int64_t tick_sleep;           /* that it asked for */
     bool holds;                   /* some reservation is open */
+    struct deletion {             /* of a project, project_delete.c */
+        int64_t project_id;
+        int64_t after;   /* how far this pass has come */
+        int64_t found;   /* jobs of it, in this pass */
+        int64_t removed; /* by us, so far */
+        bool changed;    /* something, in this pass */
+    } deletion;
 
     /* What the open transaction has decided for this process; it becomes true,
      * and the hooks are told, with the commit (pile.c). */
@@ -315,6 +323,9 @@ void resolve_pending(struct tx *tx, struct job_row *row, struct ending *ending);
 int64_t make_retry(struct tx *tx, struct job *failed, const struct retry_decision *how,
                    int lane);
 
+/* Asks whoever executes a running job to stop. */
+void ask_to_stop(struct tx *tx, struct job *job, struct slice reason);
+
 /* Cancels a waiting job. */
 void cancel_waiting(struct tx *tx, struct job *job, struct slice reason,
                     const char *event_type);
@@ -368,6 +379,13 @@ int ensure_session(struct tx *tx, const struct owner *who, int64_t *ret);
 int enter_project(struct tx *tx, struct command *command, struct slice name,
                   struct project *ret);
 
+/* An event about a project, with a number of something. */
+void tell_project(struct tx *tx, const struct project *project, const char *type,
+                  const char *what, int64_t count);
+
+/* project_delete.c: the next bite of a project that is being deleted. */
+int64_t project_step(struct engine *engine);
+
 /* A claim or a finish of somebody may have made work ready here. */
 void hint_queue(struct engine *engine, int64_t queue_id);
 
@@ -399,3 +417,6 @@ int64_t reap(struct engine *engine);
 int64_t sweep(struct engine *engine);
 /* retention.c: one small step; returns how many jobs it removed */
 int64_t retention_step(struct engine *engine);
+/* Removes a job that is over, if it was not retried, and all before it in its chain.
+ * Returns how many, or negative. */
+int64_t prune_chain(struct tx *tx, int64_t tail);

@@ -59,8 +59,7 @@ static int prune_job(struct tx *tx, const struct job *job)
     return 0;
 }
 
-/* Removes a job and all before it in its chain.  Returns how many. */
-static int64_t prune_chain(struct tx *tx, int64_t tail)
+int64_t prune_chain(struct tx *tx, int64_t tail)
 {
     int64_t n = 0;
     for (int64_t id = tail; id != 0; n++) {

@@ -162,6 +162,23 @@ must_check int store_project_enter(struct store *store, struct slice name,
 /* For changing it. */
 must_check int store_project_lock(struct store *store, struct slice name,
                                   struct project *ret);
+/* Pauses all schedules of a project with it, or lets them go on; how many. */
+must_check int store_project_pause(struct store *store, int64_t id, bool paused,
+                                   int64_t *ret);
+/* The first one that is being deleted, if nobody else is at it; -HF_NOT_FOUND. */
+must_check int store_project_deleting(struct store *store, struct project *ret);
+
+/* What is in a project.  Jobs have no index by it: they are counted in steps. */
+struct project_holds {
+    int64_t schedules, endpoints, webhooks, tokens; /* endpoints are schedules too */
+    int64_t jobs_live, jobs_over;
+};
+/* All but the jobs. */
+must_check int store_project_holds(struct store *store, int64_t id,
+                                   struct project_holds *ret);
+/* Adds those among the `rows` jobs behind *after, and moves it; 0 behind the last. */
+must_check int store_project_jobs(struct store *store, int64_t id, size_t rows,
+                                  int64_t *after, struct project_holds *ret);
 /* Writes `paused` and `deleting`. */
 must_check int store_project_update(struct store *store, const struct project *project);
 must_check int store_project_create(struct store *store, struct slice name, int64_t *ret);

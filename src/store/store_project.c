@@ -100,12 +100,69 @@ int store_project_lock(struct store *store, struct slice name, struct project *r
     return read_one(store, SQL_PROJECT_LOCK, name, ret);
 }
 
+int store_project_deleting(struct store *store, struct project *ret)
+{
+    struct db_rows rows;
+    int r = db_query(store->db, SQL_PROJECT_DELETING, NULL, 1, &rows);
+    if (r >= 0 && (r = db_next(&rows)) > 0)
+        store_read_project(&rows, ret);
+    db_done(&rows);
+    if (r < 0)
+        return store_fail(store, r);
+    return r == 0 ? -HF_NOT_FOUND : 0;
+}
+
+int store_project_pause(struct store *store, int64_t id, bool paused, int64_t *ret)
+{
+    int64_t n = store_flush(store);
+    if (n == 0)
+        n = db_run(store->db, paused ? SQL_PROJECT_PAUSE : SQL_PROJECT_RESUME,
+                   (struct db_value[]){ db_int(id), db_int(store->now) }, 1);
+    if (n < 0)
+        return store_fail(store, (int)n);
+    *ret = n;
+    return 0;
+}
+
+int store_project_holds(struct store *store, int64_t id, struct project_holds *ret)
+{
+    struct db_rows rows;
+    int r = db_query(store->db, SQL_PROJECT_HOLDS, (struct db_value[]){ db_int(id) }, 1,
+                     &rows);
+    if (r >= 0 && (r = db_next(&rows)) > 0)
+        *ret = (struct project_holds){ .schedules = db_get_int(&rows, 0),
+                                       .endpoints = db_get_int(&rows, 1),
+                                       .webhooks = db_get_int(&rows, 2),
+                                       .tokens = db_get_int(&rows, 3) };
+    db_done(&rows);
+    return r < 0 ? store_fail(store, r) : 0;
+}
+
+int store_project_jobs(struct store *store, int64_t id, size_t limit, int64_t *after,
+                       struct project_holds *ret)
+{
+    struct db_rows rows;
+    int r = db_query(
+        store->db, SQL_PROJECT_JOBS,
+        (struct db_value[]){ db_int(id), db_int(*after), db_int((int64_t)limit) }, 1,
+        &rows);
+    if (r >= 0 && (r = db_next(&rows)) > 0) {
+        *after = db_get_int(&rows, 0) == (int64_t)limit ? db_get_int(&rows, 1) : 0;
+        ret->jobs_live += db_get_int(&rows, 2);
+        ret->jobs_over += db_get_int(&rows, 3);
+    }
+    db_done(&rows);
+    return r < 0 ? store_fail(store, r) : 0;
+}
+
 int store_project_update(struct store *store, const struct project *project)
 {
-    int64_t n = db_run(store->db, SQL_PROJECT_UPDATE,
-                       (struct db_value[]){ db_int(project->id), db_int(project->paused),
-                                            db_int(project->deleting) },
-                       1);
+    int64_t n = store_flush(store);
+    if (n == 0)
+        n = db_run(store->db, SQL_PROJECT_UPDATE,
+                   (struct db_value[]){ db_int(project->id), db_int(project->paused),
+                                        db_int(project->deleting) },
+                   1);
     store->project_count = 0;
     return n < 0 ? store_fail(store, (int)n) : 0;
 }
