@@ -13,6 +13,10 @@
 #include "daemon/server_private.h"
 #include "net/address.h"
 
+/* For deliveries under way at a stop.  Who answers at all answers in this time; the
+ * others get theirs from the next start, with the same id. */
+enum { WEBHOOK_GRACE_MS = 2000 };
+
 /* ---- the node's calls ---- */
 
 static void on_started(void *arg, const struct started *run)
@@ -40,6 +44,12 @@ static void on_ready(void *arg, const char *const *queues, size_t count)
     struct server *server = arg;
     if (server->api)
         api_ready(server->api, queues, count);
+}
+
+static void on_deliveries_due(void *arg)
+{
+    struct server *server = arg;
+    webhook_sender_due(server->sender);
 }
 
 static bool adopts(void *arg, const struct job_row *row)
@@ -218,6 +228,26 @@ static int open_runner(struct server *server)
     return runner_scan(server->runner, &server->error);
 }
 
+/* What it takes and reports is bounded by itself, so it is never told to wait. */
+static int submit_delivery(void *arg, struct command *command)
+{
+    struct server *server = arg;
+    return node_report(server->node, command);
+}
+
+static int open_sender(struct server *server)
+{
+    return webhook_sender_new(
+        &(struct webhook_sender_options){ .loop = server->loop,
+                                          .policy = server->policy,
+                                          .clock = &clock_system,
+                                          .log = log_of(server),
+                                          .submit = submit_delivery,
+                                          .arg = server,
+                                          .grace_ms = WEBHOOK_GRACE_MS },
+        &server->error, &server->sender);
+}
+
 static int open_node(struct server *server)
 {
     const struct config *config = server->config;
@@ -243,6 +273,7 @@ static int open_node(struct server *server)
                                                      .stop_run = on_stop_run,
                                                      .told = on_told,
                                                      .ready = on_ready,
+                                                     .deliveries_due = on_deliveries_due,
                                                      .turned = on_turned,
                                                      .adopt = adopts } },
                   &server->error, &server->node);
@@ -363,6 +394,8 @@ static int open_parts(struct server *server, const char *token)
     if (r == 0)
         r = open_runner(server);
     if (r == 0)
+        r = open_sender(server);
+    if (r == 0)
         r = open_node(server);
     if (r == 0)
         r = open_api(server, token);
@@ -401,8 +434,8 @@ static int start(struct server *server)
     return 0;
 }
 
-/* Accepts what was started half way.  The node before the runner, whose reports it
- * may still be answering; the server before the API, whose calls it holds. */
+/* Accepts what was started half way.  The node before the runner and the sender, whose
+ * reports it may still be answering; the server before the API, whose calls it holds. */
 static void end(struct server *server)
 {
     bool trusted = server->result == 0;
@@ -417,6 +450,7 @@ static void end(struct server *server)
     }
     api_free(server->api);
     runner_free(server->runner);
+    webhook_sender_free(server->sender);
     commands_free(server->commands);
     commands_free(server->waiting);
     address_policy_free(server->policy);

@@ -16,6 +16,7 @@
 #include "daemon/log_stderr.h"
 #include "daemon/server.h"
 #include "exec/runner.h"
+#include "exec/webhook_sender.h"
 #include "net/http_server.h"
 #include "net/tls.h"
 
@@ -35,6 +36,7 @@ struct server {
     struct commands *waiting;  /* of a reload, until the engine has them */
     bool reload_again;         /* asked for meanwhile */
     struct runner *runner;
+    struct webhook_sender *sender;
     struct node *node;
     struct api *api;
     struct tls *tls;

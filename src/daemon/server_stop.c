@@ -2,7 +2,8 @@
  *
  * server_stop.c -- from a signal to the end, in phases:
  *
- *   SERVING ──signal──► DRAINING      nothing is claimed; what runs is waited for
+ *   SERVING ──signal──► DRAINING      nothing is claimed; what runs is waited for, and
+ *                                     deliveries of webhooks for two seconds
  *     ──idle, or grace──► HANDING_OVER  HTTP requests are aborted as interrupted, and
  *                                     commands are asked to end if so configured
  *     ──idle, or time──► LEAVING      the API's clients get their last answers
@@ -32,7 +33,8 @@ static bool leaves_commands(const struct server *server)
 static bool is_busy(const struct server *server)
 {
     size_t left = leaves_commands(server) ? runner_commands(server->runner) : 0;
-    return !server->quiet || runner_busy(server->runner) > left;
+    return !server->quiet || runner_busy(server->runner) > left ||
+           webhook_sender_busy(server->sender) > 0;
 }
 
 static bool phase_is_over(const struct server *server)
@@ -88,6 +90,7 @@ static void begin(struct server *server, const char *signal)
     server->phase = DRAINING;
     server->until_us = mono_now() + server->config->engine.shutdown_grace_us;
     api_stopping(server->api);
+    webhook_sender_stop(server->sender);
     /* turned() says when it holds.  If it cannot be told, the time decides. */
     if (node_set_capacity(server->node, 0) < 0)
         log_event(log_of(server), LEVEL_ERROR, "claims_not_stopped");
