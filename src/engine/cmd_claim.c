@@ -125,10 +125,27 @@ struct taking {
     int executor;
     struct slice claim_id;
     struct started *out;
-    size_t count, limit;
+    size_t count, room; /* of `out`, which grows with what comes */
+    size_t limit;
     size_t bytes; /* of payloads */
     bool http;    /* some are of kind http, on this node */
 };
+
+/* Room for so many more. */
+static int have_room(struct taking *t, size_t more)
+{
+    if (more <= t->room - t->count)
+        return 0;
+    size_t room = t->count + (more > t->room ? more : t->room);
+    struct started *out = arena_array(&t->tx->store->arena, struct started, room);
+    if (!out)
+        return store_fail(t->tx->store, -HF_NOMEM);
+    if (t->count > 0)
+        memcpy(out, t->out, t->count * sizeof(*out));
+    t->out = out;
+    t->room = room;
+    return 0;
+}
 
 static int64_t stale_after(struct tx *tx, int64_t queue_id)
 {
@@ -160,7 +177,7 @@ static void begin_run(struct taking *t, const struct job *job)
                                     .attention_at = stale < deadline ? stale : deadline,
                                     .executor = executor,
                                     .claim_id = t->claim_id });
-    assert(t->count < t->limit);
+    assert(t->count < t->limit && t->count < t->room);
     t->out[t->count++] = (struct started){ .job = *job,
                                            .started_at = tx->now,
                                            .deadline_at = deadline,
@@ -182,6 +199,8 @@ static int64_t take(struct taking *t, const struct claim *claim)
     if (claim->limit == 0)
         return 0;
     int r = store_claim(t->tx->store, claim, &jobs, &n);
+    if (r == 0)
+        r = have_room(t, n);
     if (r < 0)
         return r;
     struct gate *gate = gate_of(t->tx, claim->queue_id);
@@ -201,6 +220,8 @@ static int take_held(struct taking *t, struct gate *gate, int class, int64_t own
         return 0;
     int r = store_claim_held(t->tx->store, gate->held_job_id, gate->queue_id, class,
                              owner_id, &job);
+    if (r == 0)
+        r = have_room(t, 1);
     if (r == 0) {
         begin_run(t, &job);
         gate->busy++;
@@ -363,6 +384,7 @@ static int repeat_claim(struct taking *t, const struct command *c)
                                  &before);
     if (r < 0)
         return r;
+    r = have_room(t, before.count);
     for (size_t i = 0; i < before.count && r == 0 && t->count < t->limit; i++) {
         struct job_row *row = tx_job(tx, before.ids[i], &r);
         if (!row)
@@ -385,6 +407,8 @@ static int claim_one(struct taking *t, struct command *c)
     if (r == -HF_CONFLICT)
         return error_set(&c->error, r, NULL, "Job %lld is not queued.",
                          (long long)c->claim.job_id);
+    if (r == 0)
+        r = have_room(t, 1);
     if (r == 0)
         begin_run(t, &job);
     return r;
@@ -426,9 +450,6 @@ int apply_claim(struct tx *tx, struct command *c)
                          .host = c->claim.host,
                          .pid = c->claim.pid };
     int r = ensure_session(tx, &who, &t.owner_id);
-    t.out = arena_array(&tx->store->arena, struct started, t.limit);
-    if (r == 0 && !t.out)
-        r = store_fail(tx->store, -HF_NOMEM);
     if (r == 0 && t.claim_id.p)
         r = repeat_claim(&t, c);
     if (r == 0 && t.count == 0)
@@ -438,15 +459,19 @@ int apply_claim(struct tx *tx, struct command *c)
 
 /* ---- this node ---- */
 
+/* Only jobs of our own kinds are known to be ours without asking the store, and those
+ * only if it has been told of them. */
+bool takes_fresh(const struct engine *engine)
+{
+    return db_engine(engine->store->db) == DB_SQLITE && !engine->kinds_changed;
+}
+
 /* No slot is waited for: the queue is empty but for this job. */
 static int take_held_for_node(struct taking *t, struct gate *gate)
 {
     struct engine *engine = t->tx->engine;
     t->count = 0;
     t->limit = 1;
-    t->out = arena_array(&t->tx->store->arena, struct started, t->limit);
-    if (!t->out)
-        return store_fail(t->tx->store, -HF_NOMEM);
     int r = take_held(t, gate, CLASS_NODE, engine->owner_id);
     if (r == 0 && t->count > 0)
         note_started(engine, &t->out[0]);
@@ -468,16 +493,15 @@ static int take_for_node(struct taking *t, struct dispatch_queue *queue)
     t->limit = smaller(wanted, wanted);
     if (t->limit == 0)
         return 0;
-    t->out = arena_array(&t->tx->store->arena, struct started, t->limit);
-    if (!t->out)
-        return store_fail(t->tx->store, -HF_NOMEM);
 
     /* Where there may be other nodes, they may execute other kinds; and until all
      * waiting jobs have the right class, some are of kinds that nobody executes. */
     bool picky = db_engine(engine->store->db) == DB_POSTGRES || engine->reclass.under_way;
     struct claim claim = { .queue_id = queue->queue_id,
                            .class = CLASS_NODE,
-                           .only_kinds_of = picky ? engine->owner_id : 0 };
+                           .only_kinds_of = picky ? engine->owner_id : 0,
+                           .kinds = engine->kinds,
+                           .kind_count = takes_fresh(engine) ? engine->kind_count : 0 };
     int64_t share = may.recovered, n = 0;
     /* The lane whose turn it is first; with one slot the other gets what is left. */
     for (int step = 0; step < 2 && t->count < t->limit; step++) {

@@ -185,6 +185,7 @@ struct engine {
 
     /* for people and metrics */
     struct engine_totals totals;
+    int64_t commit_us;            /* how long the last COMMIT took */
     struct engine_work work_kept; /* what the last commit made true */
 };
 
@@ -298,6 +299,8 @@ int open_gates(struct tx *tx, struct command **commands, size_t count);
 
 /* Claims for this node's own free slots, for every queue that may have work. */
 int claim_for_node(struct tx *tx);
+/* True if those may take jobs that the open transaction has made and not written. */
+bool takes_fresh(const struct engine *engine);
 
 /* Ends a running or cancelling job other than by completion: its run, its
  * state, its retry or the reason for none, the event.  One transaction, one

@@ -155,6 +155,15 @@ static int run_claims(struct tx *tx, struct command **commands, size_t count)
     return r;
 }
 
+/* New jobs may be begun before they are written, if nobody looks for them until then:
+ * what expires and what is held is looked for in the store. */
+static bool leaves_fresh(const struct tx *tx)
+{
+    const struct engine *engine = tx->engine;
+    return takes_fresh(engine) && !tx->alone && !engine->holds &&
+           engine->next_expiry > tx->now;
+}
+
 int pile_run(struct tx *tx, struct command **commands, size_t count)
 {
     int r = load_sessions(tx, commands, count);
@@ -171,7 +180,7 @@ int pile_run(struct tx *tx, struct command **commands, size_t count)
         r = tx->store->failed;
     }
     if (r == 0)
-        r = store_flush(tx->store);
+        r = leaves_fresh(tx) ? store_flush_but_fresh(tx->store) : store_flush(tx->store);
     if (r == 0)
         r = run_claims(tx, commands, count);
     return r;
@@ -278,8 +287,8 @@ static int commit(struct engine *engine, int r)
     if (r == 0) {
         int64_t start = clock_mono_us(engine->clock);
         r = store_commit(engine->store);
-        histogram_add_time(&engine->totals.commit_time,
-                           clock_mono_us(engine->clock) - start);
+        engine->commit_us = clock_mono_us(engine->clock) - start;
+        histogram_add_time(&engine->totals.commit_time, engine->commit_us);
     } else {
         store_rollback(engine->store);
     }

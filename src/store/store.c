@@ -128,6 +128,7 @@ void store_close(struct store *store)
         free(store->buffers[i].values);
     for (size_t i = 0; i < store->queue_count; i++)
         free(store->queues[i]);
+    free(store->fresh);
     free(store->queues);
     free(store->projects);
     db_close(store->db);
@@ -193,9 +194,16 @@ static void drop_buffers(struct store *store)
 {
     for (size_t i = 0; i < STORE_BUFFERS; i++)
         empty(&store->buffers[i]);
+    store->fresh_count = 0;
 }
 
 int store_flush(struct store *store)
+{
+    store_post_fresh(store);
+    return store_flush_but_fresh(store);
+}
+
+int store_flush_but_fresh(struct store *store)
 {
     assert(store->open);
     if (store->failed == 0 && store->arena.failed)

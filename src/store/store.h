@@ -63,7 +63,8 @@ enum {
     STORE_BUFFERS = 19,
     STORE_ID_BLOCK_LEAST = 8,
     STORE_ID_BLOCK = 1024,
-    STORE_KEY_BITS = 8192
+    STORE_KEY_BITS = 8192,
+    STORE_FRESH = 256
 };
 
 struct row_buffer {
@@ -85,6 +86,8 @@ struct store {
     bool open;          /* a transaction is open */
 
     struct row_buffer buffers[STORE_BUFFERS];
+    struct job *fresh; /* new, and not among the buffers yet: a claim may take them */
+    size_t fresh_count;
 
     int64_t ids[STORE_ID_BLOCK]; /* reserved and not used yet: [id_next, id_count) */
     int id_next, id_count, id_block, id_block_most;
@@ -120,6 +123,11 @@ int store_schema_version(void);
 /* ---- transactions ---- */
 must_check int store_begin(struct store *store, int64_t now);
 must_check int store_flush(struct store *store);
+/* All but new jobs, which store_claim() can take from memory: a job that is begun in the
+ * transaction that makes it is written once, as running, and never stands in the index
+ * of those that wait.  SQLite only, and only if nothing else looks at jobs meanwhile. */
+must_check int store_flush_but_fresh(struct store *store);
+void store_post_fresh(struct store *store);       /* for the store's own files */
 must_check int store_commit(struct store *store); /* rolls back when it fails */
 void store_rollback(struct store *store);
 /* Ends a transaction that has only looked: what it learnt stays true. */
@@ -299,6 +307,8 @@ struct claim {
     int priority;                       /* 0: any, and no bounds on the position */
     int64_t from_position, to_position; /* half open */
     int64_t only_kinds_of;              /* owner id: only its kinds; 0: any */
+    char *const *kinds;                 /* fresh jobs of these kinds are of the class; */
+    size_t kind_count;                  /* none: no fresh job is taken */
 };
 must_check int store_claim(struct store *store, const struct claim *claim,
                            struct job **ret, size_t *ret_count);
@@ -357,6 +367,8 @@ must_check int store_key_holder(struct store *store, const struct job *job,
                                 int64_t *ret_id, int *ret_state);
 
 /* ---- reading helpers shared by the store's files ---- */
+/* A text of the row, kept in the arena; absent stays absent. */
+struct slice store_dup_text(struct db_rows *rows, int column, struct arena *arena);
 void store_read_job(struct db_rows *rows, int column, struct arena *arena,
                     struct job *ret);
 void store_read_run(struct db_rows *rows, int column, struct arena *arena,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * store_job.c -- jobs and runs: reading, posting, claiming, completing. */
+ * store_job.c -- jobs and runs: reading, posting, completing. */
 #include "base/limits.h"
 #include "store/store.h"
 
-static struct slice dup_text(struct db_rows *rows, int column, struct arena *arena)
+struct slice store_dup_text(struct db_rows *rows, int column, struct arena *arena)
 {
     struct slice text = db_get_text(rows, column);
     return text.p ? arena_dup(arena, text) : text;
@@ -35,7 +35,7 @@ void store_read_job(struct db_rows *rows, int column, struct arena *arena,
     for (size_t i = 0; i < array_len(narrow); i++)
         *narrow[i] = (int)db_get_int(rows, column++);
     for (size_t i = 0; i < array_len(text); i++)
-        *text[i] = dup_text(rows, column++, arena);
+        *text[i] = store_dup_text(rows, column++, arena);
     ret->payload_apart = !ret->payload.p;
 }
 
@@ -57,14 +57,40 @@ void store_read_run(struct db_rows *rows, int column, struct arena *arena,
     for (size_t i = 0; i < array_len(narrow); i++)
         *narrow[i] = (int)db_get_int(rows, column++);
     for (size_t i = 0; i < array_len(text); i++)
-        *text[i] = dup_text(rows, column++, arena);
+        *text[i] = store_dup_text(rows, column++, arena);
 }
 
 /* ---- posting ---- */
 
+/* Room for one more new job, as long as there are few: what is not claimed at once
+ * need not be kept twice. */
+static struct job *fresh_job(struct store *store)
+{
+    if (store->fresh_count == STORE_FRESH)
+        store_post_fresh(store);
+    if (!store->fresh)
+        store->fresh = calloc(STORE_FRESH, sizeof(*store->fresh));
+    if (!store->fresh) {
+        store_fail(store, -HF_NOMEM);
+        return NULL;
+    }
+    return &store->fresh[store->fresh_count++];
+}
+
 void store_job_insert(struct store *store, const struct job *job)
 {
+    assert(store->open);
     assert(job->id > 0 && job->root_id > 0 && job_state_waiting(job->state));
+    struct job *fresh = fresh_job(store);
+    if (!fresh)
+        return;
+    *fresh = *job;
+    store_count(store, job->queue_id, COUNT_ACCEPTED, 1);
+    store_count(store, job->queue_id, (enum counter)(COUNT_ACCEPTED + job->state), 1);
+}
+
+static void post_job(struct store *store, const struct job *job)
+{
     bool apart = job->payload.n > LIMIT_PAYLOAD_INLINE_BYTES || job->payload_apart;
     struct slice payload = apart ? (struct slice){ 0 } : job->payload;
     store_post(store, SQL_JOB_INSERT,
@@ -99,8 +125,13 @@ void store_job_insert(struct store *store, const struct job *job)
     if (apart && job->root_id == job->id)
         store_post(store, SQL_PAYLOAD_INSERT,
                    (struct db_value[]){ db_int(job->root_id), db_text(job->payload) });
-    store_count(store, job->queue_id, COUNT_ACCEPTED, 1);
-    store_count(store, job->queue_id, (enum counter)(COUNT_ACCEPTED + job->state), 1);
+}
+
+void store_post_fresh(struct store *store)
+{
+    for (size_t i = 0; i < store->fresh_count; i++)
+        post_job(store, &store->fresh[i]);
+    store->fresh_count = 0;
 }
 
 void store_job_update(struct store *store, const struct job *job, int old_state)
@@ -257,132 +288,13 @@ int store_payload(struct store *store, struct job *job, struct arena *arena)
     int r = db_query(store->db, SQL_PAYLOAD_GET,
                      (struct db_value[]){ db_int(job->root_id) }, 1, &rows);
     if (r >= 0 && (r = db_next(&rows)) > 0)
-        job->payload = dup_text(&rows, 1, arena);
+        job->payload = store_dup_text(&rows, 1, arena);
     db_done(&rows);
     if (r < 0)
         return r;
     if (r == 0)
         return -HF_CORRUPT;
     return job->payload.p ? 0 : -HF_NOMEM;
-}
-
-/* ---- claiming ---- */
-
-static int in_order(const void *a, const void *b)
-{
-    const struct job *x = a, *y = b;
-    if (x->priority != y->priority)
-        return x->priority > y->priority ? -1 : 1;
-    if (x->position != y->position)
-        return x->position < y->position ? -1 : 1;
-    return (x->id > y->id) - (x->id < y->id);
-}
-
-static void read_claim(struct db_rows *rows, struct arena *arena, struct job *ret)
-{
-    int column = 0;
-    int64_t *const wide[] = { &ret->id,         &ret->root_id,    &ret->position,
-                              &ret->run_at,     &ret->created_at, &ret->max_execution_us,
-                              &ret->project_id, &ret->queue_id };
-    int *const narrow[] = { &ret->lane, &ret->priority, &ret->attempt, &ret->max_retries,
-                            &ret->retries_left };
-    struct slice *const text[] = { &ret->kind, &ret->unique_key, &ret->payload,
-                                   &ret->metadata, &ret->external_id };
-    *ret = (struct job){ .state = JOB_RUNNING };
-    for (size_t i = 0; i < array_len(wide); i++)
-        *wide[i] = db_get_int(rows, column++);
-    for (size_t i = 0; i < array_len(narrow); i++)
-        *narrow[i] = (int)db_get_int(rows, column++);
-    for (size_t i = 0; i < array_len(text); i++)
-        *text[i] = dup_text(rows, column++, arena);
-    ret->payload_apart = !ret->payload.p;
-}
-
-/* On SQLite a claim has only looked so far. */
-static int mark_claimed(struct store *store, const struct job *jobs, size_t count)
-{
-    if (count == 0 || db_engine(store->db) != DB_SQLITE)
-        return 0;
-    struct db_value *ids = arena_array(&store->arena, struct db_value, count);
-    if (!ids)
-        return -HF_NOMEM;
-    for (size_t i = 0; i < count; i++)
-        ids[i] = db_int(jobs[i].id);
-    return db_post(store->db, SQL_CLAIM_MARK, ids, count);
-}
-
-static int read_claimed(struct store *store, enum sql sql, const struct db_value *values,
-                        size_t limit, struct job **ret, size_t *ret_count)
-{
-    struct job *jobs = arena_alloc(&store->arena, limit * sizeof(*jobs));
-    if (!jobs)
-        return store_fail(store, -HF_NOMEM);
-    struct db_rows rows;
-    size_t n = 0;
-    int r = db_query(store->db, (int)sql, values, 1, &rows);
-    while (r >= 0 && (r = db_next(&rows)) > 0) {
-        assert(n < limit);
-        read_claim(&rows, &store->arena, &jobs[n++]);
-    }
-    db_done(&rows);
-    if (r >= 0)
-        r = mark_claimed(store, jobs, n);
-    if (r < 0)
-        return store_fail(store, r);
-    for (size_t i = 0; i < n; i++) {
-        r = store_payload(store, &jobs[i], &store->arena);
-        if (r < 0)
-            return store_fail(store, r);
-        store_count_move(store, jobs[i].queue_id, JOB_QUEUED, JOB_RUNNING);
-    }
-    qsort(jobs, n, sizeof(*jobs), in_order); /* RETURNING has no order */
-    *ret = jobs;
-    *ret_count = n;
-    return 0;
-}
-
-int store_claim(struct store *store, const struct claim *claim, struct job **ret,
-                size_t *ret_count)
-{
-    assert(claim->limit > 0 && claim->limit <= LIMIT_CLAIM_JOBS);
-    struct db_value values[] = {
-        db_int(claim->queue_id),      db_int(claim->class),
-        db_int(claim->lane),          db_int((int64_t)claim->limit),
-        db_int(claim->only_kinds_of), db_int(claim->priority),
-        db_int(claim->from_position), db_int(claim->to_position)
-    };
-    enum sql sql = claim->priority > 0        ? SQL_CLAIM_SLICE
-                   : claim->only_kinds_of > 0 ? SQL_CLAIM_KINDS
-                                              : SQL_CLAIM;
-    return read_claimed(store, sql, values, claim->limit, ret, ret_count);
-}
-
-static int claim_by_id(struct store *store, enum sql sql, const struct db_value *values,
-                       struct job *ret)
-{
-    struct job *jobs = NULL;
-    size_t count = 0;
-    int r = read_claimed(store, sql, values, 1, &jobs, &count);
-    if (r < 0)
-        return r;
-    if (count == 0)
-        return -HF_CONFLICT;
-    *ret = jobs[0];
-    return 0;
-}
-
-int store_claim_one(struct store *store, int64_t id, struct job *ret)
-{
-    return claim_by_id(store, SQL_CLAIM_ONE, (struct db_value[]){ db_int(id) }, ret);
-}
-
-int store_claim_held(struct store *store, int64_t id, int64_t queue_id, int class,
-                     int64_t owner_id, struct job *ret)
-{
-    return claim_by_id(store, SQL_CLAIM_HELD,
-                       (struct db_value[]){ db_int(id), db_int(queue_id), db_int(class),
-                                            db_int(owner_id) },
-                       ret);
 }
 
 /* ---- completing ---- */

@@ -307,7 +307,8 @@ int store_gates(struct store *store, struct gate *gates, size_t count)
         return store_fail(store, -HF_NOMEM);
     for (size_t i = 1; i < count; i++)
         assert(gates[i - 1].queue_id < gates[i].queue_id);
-    int r = store_flush(store);
+    /* New jobs are queued, and a gate counts those that run. */
+    int r = store_flush_but_fresh(store);
     /* SQLite's write lock, which we hold, is gate enough. */
     if (r == 0 && db_engine(store->db) == DB_POSTGRES)
         r = lock_gates(store, gates, count, false, values);
