@@ -186,8 +186,7 @@ static int run_rows(struct sqlite *s, sqlite3_stmt *stmt, int sql, size_t each,
         if (sqlite3_total_changes64(s->handle) != before)
             *changed += sqlite3_changes64(s->handle);
     }
-    sqlite3_clear_bindings(stmt);
-    return rc;
+    return rc; /* still bound to what may be gone; nobody looks before it is bound anew */
 }
 
 /* The rows that fill whole chunks, if the statement has a text for them. */

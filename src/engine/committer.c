@@ -4,17 +4,21 @@
 #include "engine/committer.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 
 #include "base/limits.h"
 
+/* How many others each thread wakes that the committer has woken. */
+enum { FOLLOWERS = 3 };
+
 /* Who waits for an answer; lives on the waiting thread's stack. */
 struct waiter {
     struct committer *committer;
     sem_t answered;
-    struct waiter *next[2]; /* whom it wakes when it is woken */
+    struct waiter *next[FOLLOWERS]; /* whom it wakes when it is woken */
 };
 
 struct committer {
@@ -28,6 +32,7 @@ struct committer {
     pthread_t thread;
     struct waiter *answered[LIMIT_PILE_COMMANDS]; /* and to be woken; the thread's own */
     size_t answered_count;
+    size_t expected; /* who were answered last, and may have more to ask */
 };
 
 /* A message for the committer itself.  It travels as a command with an op that
@@ -39,9 +44,14 @@ struct call {
     void *arg;
 };
 
-/* How many waiting threads the committer wakes itself: found by trying, see
- * docs/PERFORMANCE.md. */
-enum { WAKES = 64 };
+/* A commit is slow if it takes so long for each whom it answers: a few times what it
+ * costs to wake one. */
+enum { SLOW_US = 8 };
+
+/* How long those who were answered are waited for: a part of what the last commit took,
+ * and no longer than anybody notices. */
+enum { PATIENCE_SHARE = 16 };
+#define PATIENCE_US US_PER_MS
 
 /* The longest sleep: after it, the engine is asked again whatever it said. */
 #define LONGEST_SLEEP_US (60 * US_PER_S)
@@ -75,17 +85,23 @@ static struct command *cut_pile(struct command **list, size_t *ret_count,
 }
 
 /* Wakes all whose commands are answered.  To wake a thread costs about a tenth of
- * what its job costs to write; so the committer wakes some, and these wake up to two
- * others each, on processors that have nothing better to do. */
+ * what its job costs to write; so the committer wakes some, and these the others, on
+ * processors that have nothing better to do.  Where a commit is slow it is the disk
+ * that everybody waits for: then the committer has the time, and nobody should be
+ * late for the next one because of another who was. */
 static void wake_answered(struct committer *committer)
 {
     size_t count = committer->answered_count;
+    bool slow = committer->engine->commit_us > SLOW_US * (int64_t)count;
+    size_t leaders = slow ? count : (count + FOLLOWERS) / (FOLLOWERS + 1);
 
     committer->answered_count = 0;
-    for (size_t i = WAKES; i < count; i++)
-        committer->answered[(i - WAKES) / 2]->next[i % 2] = committer->answered[i];
+    committer->expected = count;
+    for (size_t i = leaders; i < count; i++)
+        committer->answered[(i - leaders) / FOLLOWERS]->next[(i - leaders) % FOLLOWERS] =
+            committer->answered[i];
     /* Whoever is woken is gone, and may be woken by those before. */
-    for (size_t i = 0; i < count && i < WAKES; i++)
+    for (size_t i = 0; i < leaders; i++)
         sem_post(&committer->answered[i]->answered);
 }
 
@@ -94,6 +110,22 @@ static void run_call(struct committer *committer, struct command *command)
     struct call *call = (struct call *)command;
     call->fn(committer->engine, call->arg);
     command->done(command, command->done_arg); /* `call` is gone from here on */
+}
+
+/* Whoever was just answered is on the way with the next command, and should not miss
+ * the commit that is about to begin: the next one is a flush away.  They are given a
+ * small part of what that would cost them; who is alone waits for nobody. */
+static void let_come_back(struct committer *committer)
+{
+    int64_t patience = committer->engine->commit_us / PATIENCE_SHARE;
+    int64_t until =
+        clock_mono_us(&clock_system) + (patience < PATIENCE_US ? patience : PATIENCE_US);
+
+    while (atomic_load(&committer->waiting) < committer->expected) {
+        sched_yield();
+        if (clock_mono_us(&clock_system) >= until)
+            break;
+    }
 }
 
 static void take_mail(struct committer *committer)
@@ -135,8 +167,10 @@ static void *committer_main(void *arg)
             mailbox_wait_until(committer->box, sleep_us(committer, due));
         if (event == MAILBOX_CLOSED)
             break;
-        if (event == MAILBOX_MAIL)
+        if (event == MAILBOX_MAIL) {
+            let_come_back(committer);
             take_mail(committer);
+        }
         /* After mail too: a command may have moved the next duty forward. */
         due = engine_tick(committer->engine);
         if (committer->turn)
