@@ -489,6 +489,12 @@ static void explain_one(struct sim *s, struct node *node, struct command *c, int
     case OP_SCHEDULE:
     case OP_SCHEDULE_DROP:
     case OP_TRIGGER:
+    case OP_WEBHOOK:
+    case OP_WEBHOOK_DROP:
+    case OP_WEBHOOK_TEST:
+    case OP_DELIVERIES:
+    case OP_DELIVERED:
+    case OP_RESEND:
     case OPS:
         break;
     }
