@@ -144,6 +144,8 @@ extern const struct route queue_routes[];
 extern const struct route recovery_routes[];
 extern const struct route reservation_routes[];
 extern const struct route run_routes[];
+extern const struct route schedule_preview_routes[];
+extern const struct route schedule_routes[];
 extern const struct route stats_routes[];
 extern const struct route token_routes[];
 extern const struct route worker_routes[];

@@ -20,6 +20,8 @@ static const struct route *const families[] = {
     recovery_routes,
     reservation_routes,
     run_routes,
+    schedule_preview_routes,
+    schedule_routes,
     stats_routes,
     token_routes,
     worker_routes,

@@ -58,7 +58,6 @@ must_check int schedule_read(const struct slice *values, size_t count,
 const char *schedule_status(const struct schedule *schedule);
 /* When it fires next; 0 while it does not, by itself. */
 int64_t schedule_next_fire(const struct schedule *schedule);
-bool schedule_is_endpoint(const struct schedule *schedule);
 
 /* Members that endpoints show as well, inside an object that was begun: all but what its
  * jobs do. */

@@ -71,6 +71,7 @@ void view_job_members(struct json_writer *w, const struct job_row *row,
     json_put_int(w, "maxExecutionTimeMs", job->max_execution_us / US_PER_MS);
     json_put_text(w, "onCrash", job->on_crash == ON_CRASH_FAIL ? "fail" : "retry");
     json_put_id(w, "recoveryId", job->recovery_id);
+    json_put_id(w, "scheduleId", job->schedule_id);
     json_put_time(w, "createdAt", job->created_at);
     json_put_time(w, "startedAt", run->job_id ? run->started_at : 0);
     json_put_time(w, "deadlineAt", run->job_id ? run->deadline_at : 0);

@@ -21,6 +21,7 @@ must_check int store_schedule_by_name(struct store *store, int64_t project_id,
 struct schedule_filter {
     int64_t project_id; /* 0: any */
     int64_t after;      /* ids above it; 0: from the first */
+    struct slice name;  /* absent: any */
     bool endpoints;     /* only those that are endpoints */
     size_t limit;
 };

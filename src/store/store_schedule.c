@@ -98,7 +98,8 @@ int store_schedules(struct store *store, const struct schedule_filter *filter,
     return read_many(
         store, SQL_SCHEDULE_LIST,
         (struct db_value[]){ db_int(filter->project_id), db_int(filter->after),
-                             db_int(filter->endpoints), db_int((int64_t)filter->limit) },
+                             db_int(filter->endpoints), db_int((int64_t)filter->limit),
+                             db_text(filter->name.p ? filter->name : SLICE("")) },
         filter->limit, arena, ret, ret_count);
 }
 

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * schedules.c -- what makes jobs by itself: made, shown, changed, paused, triggered, and
+ * what became of its fire times. */
+#include "api/call.h"
+#include "api/schedule_json.h"
+#include "api/views.h"
+#include "base/limits.h"
+#include "base/text.h"
+
+static int no_schedule(struct error *error, int64_t id)
+{
+    return error_set(error, -HF_NOT_FOUND, NULL, "There is no schedule %lld.",
+                     (long long)id);
+}
+
+/* Of the token's project, if it is bound to one. */
+static int get(struct store *store, struct show *show, struct schedule *ret)
+{
+    int64_t bound = show->call->who.project_id;
+    int r = store_schedule_get(store, show->id, &show->arena, ret);
+
+    if (r == -HF_NOT_FOUND || (r == 0 && bound && ret->project_id != bound))
+        return no_schedule(&show->look.error, show->id);
+    return r;
+}
+
+/* ---- shown ---- */
+
+static int show_schedule(struct store *store, struct show *show, struct json_writer *w)
+{
+    struct schedule schedule;
+    int r = get(store, show, &schedule);
+    if (r == 0)
+        schedule_put(store, w, &schedule);
+    return r;
+}
+
+static void get_schedule(struct call *call)
+{
+    int64_t id = 0;
+    if (call_id(call, 0, &id) && call_query_known(call, NULL, 0))
+        call_show(call, READER_QUICK, id, NULL, show_schedule);
+}
+
+/* ---- listed ---- */
+
+struct listing {
+    struct slice project, name;
+    int64_t limit, cursor;
+};
+
+/* One more than asked for tells whether there is another page. */
+static int find(struct store *store, struct show *show, struct schedule_filter *filter,
+                struct schedule **ret, size_t *ret_count)
+{
+    const struct listing *listing = show->arg;
+    int r = 0;
+
+    filter->project_id = show->call->who.project_id;
+    if (listing->project.p)
+        r = store_project(store, listing->project, &filter->project_id);
+    if (r == -HF_NOT_FOUND)
+        return error_set(&show->look.error, r, "project", "There is no project %.*s.",
+                         (int)listing->project.n, listing->project.p);
+    if (r < 0)
+        return r;
+    filter->name = listing->name;
+    filter->after = listing->cursor;
+    filter->limit = (size_t)listing->limit + 1;
+    return store_schedules(store, filter, &show->arena, ret, ret_count);
+}
+
+static int show_schedules(struct store *store, struct show *show, struct json_writer *w)
+{
+    const struct listing *listing = show->arg;
+    struct schedule_filter filter = { 0 };
+    struct schedule *list = NULL;
+    size_t count = 0;
+    int r = find(store, show, &filter, &list, &count);
+    if (r < 0)
+        return r;
+    bool more = count > (size_t)listing->limit;
+    if (more)
+        count--;
+    json_begin_object(w);
+    json_key(w, "items");
+    json_begin_array(w);
+    for (size_t i = 0; i < count; i++)
+        schedule_put(store, w, &list[i]);
+    json_end_array(w);
+    json_put_id(w, "nextCursor", more ? list[count - 1].id : 0);
+    json_end_object(w);
+    return 0;
+}
+
+static bool read_name(struct call *call, const char *name, struct slice *ret)
+{
+    *ret = call_query(call, name);
+    if (!ret->p || name_valid(*ret))
+        return true;
+    call_refuse_with(call, -HF_INVALID, name,
+                     "%s must have 1 to %d characters out of A-Z, a-z, 0-9, '.', '_' and "
+                     "'-'.",
+                     name, LIMIT_NAME_BYTES);
+    return false;
+}
+
+/* A token that is bound to a project sees no other. */
+static bool may_see(struct call *call, struct slice project)
+{
+    if (!project.p || call->who.project_id == 0 ||
+        slice_equal(project, slice_of(call->who.project)))
+        return true;
+    call_refuse_with(call, -HF_FORBIDDEN, "project",
+                     "This token is bound to the project %s.", call->who.project);
+    return false;
+}
+
+static void list_schedules(struct call *call)
+{
+    static const char *const known[] = { "project", "name", "limit", "cursor" };
+    struct listing *listing = arena_new(call->arena, struct listing);
+
+    if (!listing) {
+        call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory left; try again.");
+        return;
+    }
+    *listing = (struct listing){ .limit = DEFAULT_PAGE_ITEMS };
+    if (call_query_known(call, known, array_len(known)) &&
+        read_name(call, "project", &listing->project) &&
+        read_name(call, "name", &listing->name) &&
+        call_query_int(call, "limit", 1, LIMIT_PAGE_ITEMS, &listing->limit) &&
+        call_query_int(call, "cursor", 1, INT64_MAX, &listing->cursor) &&
+        may_see(call, listing->project))
+        call_show(call, READER_LONG, 0, listing, show_schedules);
+}
+
+/* ---- fires ---- */
+
+struct paging {
+    int64_t limit, cursor;
+};
+
+static int show_fires(struct store *store, struct show *show, struct json_writer *w)
+{
+    const struct paging *paging = show->arg;
+    struct schedule schedule;
+    struct fire *fires = NULL;
+    size_t count = 0;
+    int r = get(store, show, &schedule);
+    if (r == 0)
+        r = store_fires(store, show->id, paging->cursor, (size_t)paging->limit + 1,
+                        &show->arena, &fires, &count);
+    if (r < 0)
+        return r;
+    bool more = count > (size_t)paging->limit;
+    if (more)
+        count--;
+    json_begin_object(w);
+    json_key(w, "items");
+    json_begin_array(w);
+    for (size_t i = 0; i < count; i++)
+        fire_put(w, &fires[i]);
+    json_end_array(w);
+    json_put_id(w, "nextCursor", more ? fires[count - 1].fire_at : 0);
+    json_end_object(w);
+    return 0;
+}
+
+static void get_fires(struct call *call)
+{
+    static const char *const known[] = { "limit", "cursor" };
+    struct paging *paging = arena_new(call->arena, struct paging);
+    int64_t id = 0;
+
+    if (!paging) {
+        call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory left; try again.");
+        return;
+    }
+    *paging = (struct paging){ .limit = DEFAULT_PAGE_ITEMS };
+    if (call_id(call, 0, &id) && call_query_known(call, known, array_len(known)) &&
+        call_query_int(call, "limit", 1, LIMIT_PAGE_ITEMS, &paging->limit) &&
+        call_query_int(call, "cursor", 1, INT64_MAX, &paging->cursor))
+        call_show(call, READER_LONG, id, paging, show_fires);
+}
+
+/* ---- made and changed ---- */
+
+static void made(struct call *call, struct show *show)
+{
+    call_answer_buf(call, 201, &show->out);
+}
+
+static void edited(struct call *call, struct command *command)
+{
+    bool is_new = command->schedule.edit.id == 0;
+    call_show_then(call, READER_QUICK, command->schedule.out_id, NULL, show_schedule,
+                   is_new ? made : NULL);
+}
+
+static struct command *begin_edit(struct call *call, int64_t id)
+{
+    struct command *command = call_command(call, OP_SCHEDULE);
+    if (!command)
+        return NULL;
+    command->schedule.edit =
+        (struct schedule_edit){ .id = id, .project_id = call->who.project_id };
+    return command;
+}
+
+static void finish_edit(struct call *call, struct command *command, int r,
+                        struct error *error)
+{
+    if (r == 0) {
+        call_submit(call, command, edited);
+        return;
+    }
+    error_set(error, r, NULL, "%s.", status_of(r)->title);
+    command_free(command);
+    call_refuse(call, error);
+}
+
+/* All fields, and the project behind them. */
+enum { PROJECT = SCHEDULE_FIELDS, NEW_FIELDS };
+
+static void make(struct call *call)
+{
+    const char *names[NEW_FIELDS];
+    struct slice v[NEW_FIELDS];
+    struct error error = { 0 };
+
+    memcpy(names, schedule_field_names, sizeof(schedule_field_names));
+    names[PROJECT] = "project";
+    if (!call_fields(call, names, NEW_FIELDS, v))
+        return;
+    struct command *command = begin_edit(call, 0);
+    if (!command)
+        return;
+    struct schedule_edit *edit = &command->schedule.edit;
+    int r = schedule_read(v, SCHEDULE_FIELDS, &command->arena, &error, edit);
+    if (r == 0 && v[PROJECT].p && json_kind_of(v[PROJECT]) != JSON_KIND_NULL)
+        r = json_get_name(v[PROJECT], "project", &command->arena, &error, &edit->project);
+    finish_edit(call, command, r, &error);
+}
+
+static void change(struct call *call)
+{
+    struct slice v[SCHEDULE_FIELDS];
+    struct error error = { 0 };
+    int64_t id = 0;
+
+    if (!call_id(call, 0, &id) ||
+        !call_fields(call, schedule_field_names, SCHEDULE_FIELDS, v))
+        return;
+    struct command *command = begin_edit(call, id);
+    if (!command)
+        return;
+    struct schedule_edit *edit = &command->schedule.edit;
+    int r = schedule_read(v, SCHEDULE_FIELDS, &command->arena, &error, edit);
+    if (r == 0 && edit->set == 0)
+        r = error_set(
+            &error, -HF_INVALID, NULL,
+            "There is nothing to change; give cron, everyMs, payload or another "
+            "field of a schedule.");
+    finish_edit(call, command, r, &error);
+}
+
+/* ---- paused ---- */
+
+static int read_pause(struct call *call, const struct slice *v, struct arena *arena,
+                      struct error *error, struct schedule *to)
+{
+    int r = 0;
+    if (v[0].p)
+        r = json_get_text(v[0], "reason", LIMIT_TEXT_BYTES, arena, error,
+                          &to->paused_reason);
+    if (r == 0 && v[1].p)
+        r = json_get_time(v[1], "until", error, &to->paused_until);
+    if (r == 0 && v[1].p && to->paused_until <= clock_wall_us(call->api->options.clock))
+        r = error_set(error, -HF_INVALID, "until",
+                      "until is a time that has passed; it must be one to come.");
+    return r;
+}
+
+static void pause_schedule(struct call *call)
+{
+    static const char *const names[] = { "reason", "until" };
+    struct slice v[2];
+    struct error error = { 0 };
+    int64_t id = 0;
+
+    if (!call_id(call, 0, &id) || !call_fields(call, names, 2, v))
+        return;
+    struct command *command = begin_edit(call, id);
+    if (!command)
+        return;
+    struct schedule_edit *edit = &command->schedule.edit;
+    edit->set = EDIT_PAUSED;
+    edit->with = schedule_defaults();
+    edit->with.paused = PAUSED_ITSELF;
+    int r = read_pause(call, v, &command->arena, &error, &edit->with);
+    finish_edit(call, command, r, &error);
+}
+
+static void resume_schedule(struct call *call)
+{
+    struct error error = { 0 };
+    int64_t id = 0;
+
+    if (!call_id(call, 0, &id) || !call_fields(call, NULL, 0, NULL))
+        return;
+    struct command *command = begin_edit(call, id);
+    if (!command)
+        return;
+    command->schedule.edit.set = EDIT_PAUSED;
+    command->schedule.edit.with = schedule_defaults();
+    finish_edit(call, command, 0, &error);
+}
+
+/* ---- triggered ---- */
+
+static int show_job(struct store *store, struct show *show, struct json_writer *w)
+{
+    struct job_row row;
+    int r = store_job_get(store, show->id, &show->arena, &row);
+    return r < 0 ? r
+                 : view_job(store, &show->arena, w, &row,
+                            clock_wall_us(show->call->api->options.clock));
+}
+
+static void triggered(struct call *call, struct command *command)
+{
+    call_show_then(call, READER_QUICK, command->trigger.out_job_id, NULL, show_job,
+                   command->trigger.out_made ? made : NULL);
+}
+
+static void trigger(struct call *call)
+{
+    int64_t id = 0;
+    if (!call_id(call, 0, &id) || !call_fields(call, NULL, 0, NULL))
+        return;
+    struct command *command = call_command(call, OP_TRIGGER);
+    if (!command)
+        return;
+    command->trigger.id = id;
+    command->trigger.project_id = call->who.project_id;
+    call_submit(call, command, triggered);
+}
+
+/* ---- deleted ---- */
+
+static void deleted(struct call *call, struct command *command)
+{
+    (void)command;
+    call_answer_nothing(call);
+}
+
+static void delete (struct call *call)
+{
+    int64_t id = 0;
+    if (!call_id(call, 0, &id) || !call_query_known(call, NULL, 0))
+        return;
+    struct command *command = call_command(call, OP_SCHEDULE_DROP);
+    if (!command)
+        return;
+    command->schedule_drop.id = id;
+    command->schedule_drop.project_id = call->who.project_id;
+    call_submit(call, command, deleted);
+}
+
+const struct route schedule_routes[] = {
+    { HTTP_POST, "schedules", ROLE_OPERATOR, make, BODY_SMALL, false },
+    { HTTP_GET, "schedules", ROLE_VIEWER, list_schedules, BODY_NONE, false },
+    { HTTP_GET, "schedules/{id}", ROLE_VIEWER, get_schedule, BODY_NONE, false },
+    { HTTP_PATCH, "schedules/{id}", ROLE_OPERATOR, change, BODY_SMALL, false },
+    { HTTP_DELETE, "schedules/{id}", ROLE_OPERATOR, delete, BODY_NONE, false },
+    { HTTP_POST, "schedules/{id}/pause", ROLE_OPERATOR, pause_schedule, BODY_SMALL,
+      false },
+    { HTTP_POST, "schedules/{id}/resume", ROLE_OPERATOR, resume_schedule, BODY_SMALL,
+      false },
+    { HTTP_POST, "schedules/{id}/trigger", ROLE_OPERATOR, trigger, BODY_SMALL, false },
+    { HTTP_GET, "schedules/{id}/fires", ROLE_VIEWER, get_fires, BODY_NONE, false },
+    { 0 },
+};
