@@ -31,7 +31,7 @@
 #include "daemon/config.h"
 
 enum {
-    CLI_OPTIONS = 24, /* of a command's own */
+    CLI_OPTIONS = 40, /* of a command's own */
     CLI_FLAGS = 64,   /* of the configuration, as often as they are given */
 };
 
@@ -67,7 +67,9 @@ struct subcommand {
     const char *name;
     const char *arguments; /* for the help: "KIND [PAYLOAD]" */
     const char *summary;
-    int least, most; /* how many arguments */
+    int least, most;       /* how many arguments */
+    const char *words;     /* what the first may be, with blanks between; or NULL */
+    void (*explain)(void); /* prints more of its help; or NULL */
     enum { NOWHERE, ANYWHERE, SERVER, STORE } place;
     bool configured;                  /* takes the flags of the server's configuration */
     bool creates;                     /* makes the store if it is not there */
@@ -83,6 +85,7 @@ extern const struct subcommand queue_commands[];
 extern const struct subcommand reserve_commands[];
 extern const struct subcommand event_commands[];
 extern const struct subcommand cron_commands[];
+extern const struct subcommand schedule_commands[];
 extern const struct subcommand store_commands[];
 extern const struct subcommand server_commands[];
 extern const struct subcommand help_commands[];
@@ -116,6 +119,17 @@ must_check int cli_number(struct cli *cli, const char *name, int64_t least, int6
 must_check int cli_id(struct cli *cli, const char *what, const char *text, int64_t *ret);
 /* The name of a queue: part of a path. */
 must_check int cli_name(struct cli *cli, const char *what, const char *text);
+
+/* An option as a field of a body, where it was given.  What is a number for the API must
+ * look like one; what is acceptable, the API says. */
+must_check int cli_put_number(struct cli *cli, struct json_writer *w, const char *option,
+                              const char *field);
+void cli_put_text(struct cli *cli, struct json_writer *w, const char *option,
+                  const char *field);
+must_check int cli_put_json(struct cli *cli, struct json_writer *w, const char *field,
+                            struct slice json);
+/* --retry-delays 60,300,900 */
+must_check int cli_put_delays(struct cli *cli, struct json_writer *w);
 
 /* ---- asking ---- */
 

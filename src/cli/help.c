@@ -47,8 +47,11 @@ void explain_command(const struct subcommand *c)
     struct cli_option options[ALL_OPTIONS];
     size_t count = subcommand_options(c, options);
 
-    printf("Usage: holdfast %s [OPTION...]%s%s\n\n  %s\n\nOptions:\n", c->name,
+    printf("Usage: holdfast %s [OPTION...]%s%s\n\n  %s\n", c->name,
            c->arguments[0] ? " " : "", c->arguments, c->summary);
+    if (c->explain)
+        c->explain();
+    printf("\nOptions:\n");
     for (size_t i = 0; i < count; i++)
         list_option(&options[i]);
     printf("%s", places[c->place]);
@@ -106,16 +109,17 @@ static void complete_bash(void)
            "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
            "        words='");
     print_names(" ");
-    printf("'\n    else\n        case $before in\n"
-           "        --db|--file|--config) COMPREPLY=($(compgen -f -- \"$word\")); return "
-           ";;\n"
-           "        esac\n        case ${COMP_WORDS[1]} in\n");
+    printf(
+        "'\n    else\n        case $before in\n"
+        "        --db|--file|--config|--config-out) COMPREPLY=($(compgen -f -- \"$word\")); return "
+        ";;\n"
+        "        esac\n        case ${COMP_WORDS[1]} in\n");
     for (size_t i = 0; (c = subcommand_at(i)) != NULL; i++) {
         struct cli_option options[ALL_OPTIONS];
         size_t count = subcommand_options(c, options);
-        printf("        %s) words='", c->name);
+        printf("        %s) words='%s", c->name, c->words ? c->words : "");
         for (size_t k = 0; k < count; k++)
-            printf("%s--%s", k ? " " : "", options[k].name);
+            printf("%s--%s", k || c->words ? " " : "", options[k].name);
         printf("' ;;\n");
     }
     printf("        esac\n    fi\n"
@@ -150,7 +154,7 @@ static void complete_zsh(void)
     for (size_t i = 0; (c = subcommand_at(i)) != NULL; i++) {
         struct cli_option options[ALL_OPTIONS];
         size_t count = subcommand_options(c, options);
-        printf("    %s) compadd -- ", c->name);
+        printf("    %s) compadd -- %s", c->name, c->words ? c->words : "");
         for (size_t k = 0; k < count; k++)
             printf(" --%s", options[k].name);
         printf(" ;;\n");
@@ -170,6 +174,9 @@ static void complete_fish(void)
         printf("complete -c holdfast -n __fish_use_subcommand -a %s -d ", c->name);
         print_quoted(c->summary);
         printf("\n");
+        if (c->words)
+            printf("complete -c holdfast -n '__fish_seen_subcommand_from %s' -a '%s'\n",
+                   c->name, c->words);
         for (size_t k = 0; k < count; k++) {
             printf("complete -c holdfast -n '__fish_seen_subcommand_from %s' -l %s%s -d ",
                    c->name, options[k].name, options[k].argument ? " -r -F" : "");

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/limits.h"
 #include "base/text.h"
 #include "cli.h"
 
@@ -96,4 +97,55 @@ int cli_name(struct cli *cli, const char *what, const char *text)
                       "\"%s\" is no name of a %s; it must have 1 to 100 of the "
                       "characters A-Z a-z 0-9 . _ -",
                       text, what);
+}
+
+/* ---- options as fields ---- */
+
+int cli_put_number(struct cli *cli, struct json_writer *w, const char *option,
+                   const char *field)
+{
+    int64_t n = 0;
+    int r = cli_number(cli, option, INT64_MIN, INT64_MAX, &n);
+    if (r == 0 && cli_option(cli, option))
+        json_put_int(w, field, n);
+    return r;
+}
+
+void cli_put_text(struct cli *cli, struct json_writer *w, const char *option,
+                  const char *field)
+{
+    const char *text = cli_option(cli, option);
+    if (text)
+        json_put_text(w, field, text);
+}
+
+int cli_put_json(struct cli *cli, struct json_writer *w, const char *field,
+                 struct slice json)
+{
+    struct error error = { 0 };
+    if (json_check(json, LIMIT_JSON_DEPTH, &error) < 0)
+        return cli_refuse(cli, "%s is not valid JSON: %s", field, error.text);
+    json_put_raw(w, field, json_trim(json));
+    return 0;
+}
+
+int cli_put_delays(struct cli *cli, struct json_writer *w)
+{
+    const char *text = cli_option(cli, "retry-delays");
+    struct buf list;
+    struct slice json;
+
+    if (!text)
+        return 0;
+    buf_init(&list, LIMIT_TEXT_BYTES);
+    buf_printf(&list, "[%s]", text);
+    int r = buf_end(&list, &json);
+    if (r < 0 || json_check(json, 1, NULL) < 0)
+        r = cli_refuse(
+            cli, "--retry-delays is \"%s\"; it must be seconds, such as 60,300,900.",
+            text);
+    else
+        json_put_raw(w, "retryDelaysSeconds", json);
+    buf_release(&list);
+    return r;
 }

@@ -123,57 +123,6 @@ static const struct cli_option enqueue_options[] = {
     { 0 },
 };
 
-/* What is a number for the API must look like one; it says what is acceptable. */
-static int put_number(struct cli *cli, struct json_writer *w, const char *option,
-                      const char *field)
-{
-    int64_t n = 0;
-    int r = cli_number(cli, option, INT64_MIN, INT64_MAX, &n);
-    if (r == 0 && cli_option(cli, option))
-        json_put_int(w, field, n);
-    return r;
-}
-
-static void put_text(struct cli *cli, struct json_writer *w, const char *option,
-                     const char *field)
-{
-    const char *text = cli_option(cli, option);
-    if (text)
-        json_put_text(w, field, text);
-}
-
-static int put_json(struct cli *cli, struct json_writer *w, const char *field,
-                    struct slice json)
-{
-    struct error error = { 0 };
-    if (json_check(json, LIMIT_JSON_DEPTH, &error) < 0)
-        return cli_refuse(cli, "%s is not valid JSON: %s", field, error.text);
-    json_put_raw(w, field, json_trim(json));
-    return 0;
-}
-
-/* "60,300,900" */
-static int put_delays(struct cli *cli, struct json_writer *w)
-{
-    const char *text = cli_option(cli, "retry-delays");
-    struct buf list;
-    struct slice json;
-
-    if (!text)
-        return 0;
-    buf_init(&list, LIMIT_TEXT_BYTES);
-    buf_printf(&list, "[%s]", text);
-    int r = buf_end(&list, &json);
-    if (r < 0 || json_check(json, 1, NULL) < 0)
-        r = cli_refuse(
-            cli, "--retry-delays is \"%s\"; it must be seconds, such as 60,300,900.",
-            text);
-    else
-        json_put_raw(w, "retryDelaysSeconds", json);
-    buf_release(&list);
-    return r;
-}
-
 /* The payload from standard input; one byte more than allowed is enough to let
  * the API say so. */
 static int read_payload(struct cli *cli, struct buf *buf)
@@ -202,9 +151,10 @@ static int put_payload(struct cli *cli, struct json_writer *w)
     if (!text)
         return 0;
     if (strcmp(text, "-") != 0)
-        return put_json(cli, w, "payload", slice_of(text));
+        return cli_put_json(cli, w, "payload", slice_of(text));
     int r = read_payload(cli, &given);
-    return r < 0 ? r : put_json(cli, w, "payload", (struct slice){ given.p, given.n });
+    return r < 0 ? r
+                 : cli_put_json(cli, w, "payload", (struct slice){ given.p, given.n });
 }
 
 static int write_job(struct cli *cli, struct json_writer *w)
@@ -213,24 +163,24 @@ static int write_job(struct cli *cli, struct json_writer *w)
 
     json_begin_object(w);
     json_put_text(w, "kind", cli->args[0]);
-    put_text(cli, w, "queue", "queue");
-    put_text(cli, w, "project", "project");
-    put_text(cli, w, "run-at", "runAt");
-    put_text(cli, w, "expires-at", "expiresAt");
-    put_text(cli, w, "unique-key", "uniqueKey");
-    put_text(cli, w, "on-conflict", "onConflict");
-    put_text(cli, w, "on-crash", "onCrash");
-    int r = put_number(cli, w, "priority", "priority");
+    cli_put_text(cli, w, "queue", "queue");
+    cli_put_text(cli, w, "project", "project");
+    cli_put_text(cli, w, "run-at", "runAt");
+    cli_put_text(cli, w, "expires-at", "expiresAt");
+    cli_put_text(cli, w, "unique-key", "uniqueKey");
+    cli_put_text(cli, w, "on-conflict", "onConflict");
+    cli_put_text(cli, w, "on-crash", "onCrash");
+    int r = cli_put_number(cli, w, "priority", "priority");
     if (r == 0)
-        r = put_number(cli, w, "delay-ms", "delayMs");
+        r = cli_put_number(cli, w, "delay-ms", "delayMs");
     if (r == 0)
-        r = put_number(cli, w, "max-retries", "maxRetries");
+        r = cli_put_number(cli, w, "max-retries", "maxRetries");
     if (r == 0)
-        r = put_number(cli, w, "max-execution-time-ms", "maxExecutionTimeMs");
+        r = cli_put_number(cli, w, "max-execution-time-ms", "maxExecutionTimeMs");
     if (r == 0)
-        r = put_delays(cli, w);
+        r = cli_put_delays(cli, w);
     if (r == 0 && metadata)
-        r = put_json(cli, w, "metadata", slice_of(metadata));
+        r = cli_put_json(cli, w, "metadata", slice_of(metadata));
     if (r == 0)
         r = put_payload(cli, w);
     json_end_object(w);

@@ -9,8 +9,8 @@
 #include "exec/supervisor.h"
 
 static const struct subcommand *const families[] = {
-    job_commands,   many_commands, queue_commands,  reserve_commands, event_commands,
-    store_commands, cron_commands, server_commands, help_commands
+    job_commands,  many_commands,     queue_commands, reserve_commands, event_commands,
+    cron_commands, schedule_commands, store_commands, server_commands,  help_commands
 };
 
 const struct subcommand *subcommand_at(size_t i)
