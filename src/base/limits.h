@@ -101,8 +101,11 @@ enum {
     LEAST_EVERY_MS = 1000,
     LIMIT_EVERY_SECONDS = 366 * 86400,
     LIMIT_JITTER_MS = 86400 * 1000,
-    LIMIT_EXPIRE_SECONDS = 366 * 86400, /* of a fire's job that nobody starts */
-    LIMIT_MISFIRES = 100,               /* of fire times that passed while down */
+    LIMIT_EXPIRE_SECONDS = 366 * 86400,   /* of a fire's job that nobody starts */
+    LIMIT_MISFIRES = 100,                 /* of fire times that passed while down */
+    DEFAULT_MISFIRE_GRACE_MS = 30 * 1000, /* a restart is no misfire */
+    LEAST_MISFIRE_GRACE_MS = 1000,
+    LIMIT_MISFIRE_GRACE_MS = 3600 * 1000,
     DEFAULT_PREVIEW_TIMES = 10,
     LIMIT_PREVIEW_TIMES = 1000,
 };

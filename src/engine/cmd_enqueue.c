@@ -52,17 +52,14 @@ static const struct kind_policy *policy_of(const struct engine *engine, struct s
 }
 
 /* The job as it will stand in the store. */
-static int resolve(struct tx *tx, struct command *command, const struct new_job *in,
+static int resolve(struct tx *tx, int64_t project_id, const struct new_job *in,
                    struct job *job)
 {
     const struct settings *s = &tx->engine->settings;
     const struct kind_policy *k = policy_of(tx->engine, in->kind);
     struct slice queue = in->queue.p || !k->queue ? in->queue : slice_of(k->queue);
     struct queue_entry *entry = NULL;
-    int64_t project_id = 0;
-    int r = resolve_project(tx, command, named(in->project), &project_id);
-    if (r == 0)
-        r = store_queue(tx->store, named(queue), true, &entry);
+    int r = store_queue(tx->store, named(queue), true, &entry);
     if (r < 0)
         return r;
     assert(entry);
@@ -128,8 +125,8 @@ static bool owner_is_dead(struct tx *tx, const struct job_row *row)
 
 /* What to do about a live job that holds the key: 1 the new one may be made
  * (the old one is out of the way), 0 the old one is the answer, or a refusal. */
-static int settle_conflict(struct tx *tx, struct command *command,
-                           const struct new_job *in, struct job_row *old)
+static int settle_conflict(struct tx *tx, struct error *error, const struct new_job *in,
+                           struct job_row *old)
 {
     struct job *job = &old->job;
     /* A run that has ended decides about its job, not we: recovery will say so. */
@@ -149,7 +146,7 @@ static int settle_conflict(struct tx *tx, struct command *command,
         return 1;
     }
     if (in->on_conflict == CONFLICT_REJECT)
-        return error_set(&command->error, -HF_DUPLICATE, "uniqueKey",
+        return error_set(error, -HF_DUPLICATE, "uniqueKey",
                          "Job %lld with this uniqueKey is %s; one live job per source is "
                          "allowed. Wait for it, cancel it, or use onConflict return or "
                          "replace.",
@@ -157,9 +154,9 @@ static int settle_conflict(struct tx *tx, struct command *command,
     return 0;
 }
 
-/* 1: go on and insert; 0: *out is the existing job; negative: refusal. */
-static int look_for_key(struct tx *tx, struct command *command, const struct new_job *in,
-                        const struct job *job, struct enqueued *out)
+/* 1: go on and insert; 0: *ret_old is the existing job; negative: refusal. */
+static int look_for_key(struct tx *tx, struct error *error, const struct new_job *in,
+                        const struct job *job, struct job *ret_old)
 {
     if (!in->unique_key.p)
         return 1;
@@ -172,12 +169,40 @@ static int look_for_key(struct tx *tx, struct command *command, const struct new
     struct job_row *row = tx_loaded(tx, old.job.id);
     if (!row)
         row = &old;
-    r = settle_conflict(tx, command, in, row);
+    r = settle_conflict(tx, error, in, row);
     if (r == 0)
-        *out = (struct enqueued){ .id = row->job.id,
-                                  .deduplicated = true,
-                                  .state = row->job.state };
+        *ret_old = row->job;
     return r;
+}
+
+static int prepare(struct tx *tx, struct error *error, int64_t project_id,
+                   const struct new_job *in, struct job *job)
+{
+    int r = resolve(tx, project_id, in, job);
+    return r < 0 ? r : look_for_key(tx, error, in, job, job);
+}
+
+static void insert(struct tx *tx, const struct job *job)
+{
+    struct engine *engine = tx->engine;
+    store_job_insert(tx->store, job);
+    tell_ordinary(tx, job, "job.enqueued");
+    engine->totals.work.enqueued++;
+    if (job->state == JOB_QUEUED)
+        hint_queue(engine, job->queue_id);
+    else if (job->run_at < engine->next_due)
+        engine->next_due = job->run_at;
+    if (job->expires_at && job->expires_at < engine->next_expiry)
+        engine->next_expiry = job->expires_at;
+}
+
+int make_job(struct tx *tx, int64_t project_id, const struct new_job *in,
+             struct error *error, struct job *ret)
+{
+    int r = prepare(tx, error, project_id, in, ret);
+    if (r > 0)
+        insert(tx, ret);
+    return tx->store->failed < 0 ? tx->store->failed : r;
 }
 
 /* ---- idempotency keys ---- */
@@ -290,11 +315,15 @@ static int enqueue_one(struct tx *tx, struct command *command, const struct new_
     struct job job;
     struct job *made =
         command->enqueue.made ? &command->enqueue.made[in - command->enqueue.jobs] : NULL;
+    int64_t project_id = 0;
     if (made)
         made->id = 0;
-    int r = resolve(tx, command, in, &job);
+    int r = resolve_project(tx, command, named(in->project), &project_id);
     if (r == 0)
-        r = look_for_key(tx, command, in, &job, out);
+        r = prepare(tx, &command->error, project_id, in, &job);
+    if (r == 0)
+        *out =
+            (struct enqueued){ .id = job.id, .deduplicated = true, .state = job.state };
     if (r <= 0)
         return r;
     if (command->enqueue.reservation_id) {
@@ -302,15 +331,7 @@ static int enqueue_one(struct tx *tx, struct command *command, const struct new_
         if (r < 0)
             return r;
     }
-    store_job_insert(tx->store, &job);
-    tell_ordinary(tx, &job, "job.enqueued");
-    tx->engine->totals.work.enqueued++;
-    if (job.state == JOB_QUEUED)
-        hint_queue(tx->engine, job.queue_id);
-    else if (job.run_at < tx->engine->next_due)
-        tx->engine->next_due = job.run_at;
-    if (job.expires_at && job.expires_at < tx->engine->next_expiry)
-        tx->engine->next_expiry = job.expires_at;
+    insert(tx, &job);
     struct queue_entry *queue = store_queue_by_id(tx->store, job.queue_id);
     struct slice name = queue ? slice_of(queue->queue.name) : (struct slice){ 0 };
     *out = (struct enqueued){ .id = job.id,

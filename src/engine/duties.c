@@ -5,6 +5,7 @@
  *   beat       renew our lease, before we judge anyone else's
  *   recovery   one chunk, while there is one under way
  *   classes    one chunk, after the kinds of the nodes changed
+ *   fire       schedules make their jobs
  *   due        scheduled jobs become queued; expired ones are cancelled
  *   poll       what other processes did: queues, holds, leases, deadlines, work
  *   sweep      the backstop; retention; old keys
@@ -13,6 +14,7 @@
  * wait for one bite at most. */
 #include "base/limits.h"
 #include "engine/endpoint.h"
+#include "engine/fire.h"
 #include "engine/recovery_judge.h"
 
 enum { DUE_JOBS = 500, RESOLVED_OWNER_DAYS = 30, FOLDED_OWNERS = 10 };
@@ -223,6 +225,17 @@ static int64_t do_expiry(struct engine *engine, int64_t now)
     return r;
 }
 
+/* Not before the recovery is through: what a crash left running is no reason to skip. */
+static int64_t do_fire(struct engine *engine, int64_t now)
+{
+    if (!engine->ready || engine->next_fire > now)
+        return 0;
+    int64_t r = fire_step(engine);
+    if (r < 0)
+        engine->next_fire = now + RETRY_LATER_US;
+    return r;
+}
+
 /* ---- poll ---- */
 
 /* Recovered retries that are waiting: their lane is looked at from now on. */
@@ -261,6 +274,8 @@ static int64_t look_around(struct tx *tx, void *arg)
     if (r == 0)
         r = store_int(tx->store, SQL_JOB_NEXT_EXPIRY, NULL, INT64_MAX,
                       &engine->next_expiry);
+    if (r == 0)
+        r = store_schedules_next(tx->store, &engine->next_fire);
     int64_t holds = 0, project = 0;
     if (r == 0)
         r = store_int(tx->store, SQL_RESERVATION_COUNT, NULL, 0, &holds);
@@ -422,10 +437,15 @@ static int64_t earliest(const struct engine *engine, int64_t now, bool failed)
         return now + RETRY_LATER_US;
     if (engine->recovery || engine->reclass.under_way)
         return now;
-    const int64_t times[] = { engine->next_due,      engine->next_expiry,
-                              engine->next_poll,     engine->next_beat,
-                              engine->next_sweep,    engine->next_prune,
-                              engine->next_dispatch, engine->next_project };
+    const int64_t times[] = { engine->next_due,
+                              engine->next_expiry,
+                              engine->ready ? engine->next_fire : INT64_MAX,
+                              engine->next_poll,
+                              engine->next_beat,
+                              engine->next_sweep,
+                              engine->next_prune,
+                              engine->next_dispatch,
+                              engine->next_project };
     int64_t next = INT64_MAX;
     for (size_t i = 0; i < array_len(times); i++)
         if (times[i] < next)
@@ -451,8 +471,8 @@ static int64_t do_chunk(struct engine *engine, int64_t now)
 
 static int64_t do_duties(struct engine *engine, int64_t now)
 {
-    static const duty duties[] = { do_beat,  do_chunk, do_due,     do_expiry, do_poll,
-                                   do_sweep, do_prune, do_project, do_claims };
+    static const duty duties[] = { do_beat, do_chunk, do_fire,  do_due,     do_expiry,
+                                   do_poll, do_sweep, do_prune, do_project, do_claims };
     /* Its beat is all a producer owes. */
     return do_each(engine, now, duties, engine->producer ? 1 : array_len(duties));
 }

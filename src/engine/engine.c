@@ -165,6 +165,7 @@ static int set_up(struct engine *engine, const struct engine_options *options,
     engine->policies = options->policies;
     engine->policy_count = options->policy_count;
     engine->executor = options->executor ? options->executor : EXECUTOR_HANDLER;
+    engine->zones.dir = options->zone_dir;
     engine->next_due = engine->next_dispatch = engine->next_project = INT64_MAX;
     engine->next_expiry = 0; /* not known: to be looked at before the first claim */
     arena_init(&engine->pending_arena, 64 << 10, PENDING_ARENA_BYTES);
@@ -344,6 +345,7 @@ void engine_abandon(struct engine *engine)
         store_rollback(engine->store);
     store_close(engine->store);
     recovery_free(engine->recovery);
+    zones_release(&engine->zones);
     dispatch_release(&engine->dispatch);
     arena_release(&engine->pending_arena);
     kinds_free(engine);

@@ -33,6 +33,7 @@
 #include "engine/settings.h"
 #include "engine/totals.h"
 #include "engine/transition.h"
+#include "engine/zones.h"
 #include "store/store.h"
 
 /* What the engine calls when it has decided something others must act upon.
@@ -81,8 +82,9 @@ struct engine_options {
     const struct kind_policy *policies; /* borrowed, as long as the engine lives */
     size_t policy_count;
     struct engine_hooks hooks;
-    const char *vfs; /* SQLite, for tests */
-    int busy_ms;     /* SQLite: 0 for the default */
+    const char *vfs;      /* SQLite, for tests */
+    int busy_ms;          /* SQLite: 0 for the default */
+    const char *zone_dir; /* borrowed; where zone files are; NULL: the system's */
 };
 
 /* A run that this node executes, in memory. */
@@ -142,6 +144,7 @@ struct engine {
     /* times at which duties are due, wall microseconds */
     int64_t next_due; /* earliest scheduled job known; INT64_MAX: none */
     int64_t next_expiry;
+    int64_t next_fire; /* when a schedule is to be looked at */
     int64_t next_poll, next_beat, next_sweep, next_prune;
     int64_t next_project;  /* one is being deleted; INT64_MAX: none known */
     int64_t next_dispatch; /* the gentle start lets go of more */
@@ -160,6 +163,7 @@ struct engine {
     int64_t tick_wall, tick_mono; /* of the last tick: jumps and suspends */
     int64_t tick_sleep;           /* that it asked for */
     bool holds;                   /* some reservation is open */
+    struct zones zones;           /* of schedules */
     struct deletion {             /* of a project, project_delete.c */
         int64_t project_id;
         int64_t after;   /* how far this pass has come */
@@ -290,8 +294,17 @@ int apply_renew(struct tx *tx, struct command *command);
 int apply_worker(struct tx *tx, struct command *command);
 int apply_token(struct tx *tx, struct command *command);
 int apply_token_drop(struct tx *tx, struct command *command);
+int apply_schedule(struct tx *tx, struct command *command);
+int apply_schedule_drop(struct tx *tx, struct command *command);
+int apply_trigger(struct tx *tx, struct command *command);
 /* All completions of a pile at once. */
 int apply_completions(struct tx *tx, struct command **commands, size_t count);
+
+/* Makes a job of a project, as an enqueue does: policies are resolved, one live job per
+ * source.  1 and *ret is the new one; 0 and *ret is the live one that has its unique
+ * key; negative: a refusal with its sentence, or the store's failure.  cmd_enqueue.c. */
+int make_job(struct tx *tx, int64_t project_id, const struct new_job *in,
+             struct error *error, struct job *ret);
 
 /* Passes the gates of all queues that the pile's claims, or this node's free
  * slots, may take from. */

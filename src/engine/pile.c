@@ -38,6 +38,9 @@ static int (*const ops[OPS])(struct tx *tx, struct command *command) = {
     [OP_WORKER] = apply_worker,
     [OP_TOKEN] = apply_token,
     [OP_TOKEN_DROP] = apply_token_drop,
+    [OP_SCHEDULE] = apply_schedule,
+    [OP_SCHEDULE_DROP] = apply_schedule_drop,
+    [OP_TRIGGER] = apply_trigger,
 };
 
 /* ---- the rows of a pile ---- */

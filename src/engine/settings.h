@@ -18,6 +18,7 @@ struct settings {
     int64_t poll_interval_us;    /* poll_interval_ms 1000 */
     int64_t cleanup_interval_us; /* cleanup_interval_ms 300000 */
     int64_t zombie_threshold_us; /* zombie_run_threshold_ms 3600000 */
+    int64_t misfire_grace_us;    /* misfire_grace_ms 30000 */
     int64_t startup_stagger_us;  /* startup_stagger_seconds 1.0 */
     int64_t startup_window_us;   /* startup_window_seconds 60 */
     int64_t startup_burst_limit; /* 5 */

@@ -14,6 +14,7 @@ enum { RUN_OUTCOMES = JOB_STATE_MAX - JOB_COMPLETED + 1, TOTALS_RECOVERIES = 5 }
  * with it (notes.c). */
 struct engine_work {
     uint64_t enqueued, claims, completions, failures, retries;
+    uint64_t fires[FIRE_MISSED + 1]; /* fire times of schedules, by outcome */
     uint64_t reaped_owners, timeouts, stale, late_results;
     uint64_t locks_extended,
         locks_expired;         /* runs whose owner beat; or ran out of time */
@@ -22,6 +23,7 @@ struct engine_work {
     uint64_t failures_by[ERROR_TYPE_MAX + 1]; /* by error type */
     struct histogram waited;                  /* from being due to the start */
     struct histogram ran[RUN_OUTCOMES];       /* from the start to the end */
+    struct histogram fire_lateness;           /* from the fire time to its job */
 };
 
 struct engine_totals {

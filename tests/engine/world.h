@@ -27,6 +27,7 @@ struct world {
     size_t kind_count, capacity;
     enum executor executor; /* 0: handlers */
     const char *state_dir;  /* or NULL */
+    const char *zone_dir;   /* or NULL: the system's */
     uint64_t seed;
     struct log *log;                                       /* or NULL */
     bool (*adopt)(void *world, const struct job_row *row); /* or NULL */
@@ -100,6 +101,7 @@ static inline int world_try_open(struct world *w)
                                                  .kind_count = w->kind_count,
                                                  .executor = w->executor,
                                                  .state_dir = w->state_dir,
+                                                 .zone_dir = w->zone_dir,
                                                  .hooks = { .arg = w,
                                                             .started = world_on_started,
                                                             .stop_run = world_on_stop,

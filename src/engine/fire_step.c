@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * fire_step.c -- the duty: those that are due, bite by bite. */
+#include "engine/fire.h"
+#include "engine/recovery_judge.h"
+
+enum {
+    STEP_SCHEDULES = 500,
+    STEP_JOBS = 1000, /* a transaction that makes more is long enough */
+    ALONE_SCHEDULES = 50
+};
+/* Somebody else has what is due. */
+#define OTHERS_US (20 * US_PER_MS)
+#define SET_ASIDE_US (60 * US_PER_S)
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The live jobs of those that may not overlap, all at once. */
+struct live {
+    int64_t *ids, *jobs;
+    size_t count;
+};
+
+static int find_live(struct tx *tx, const struct schedule *list, size_t count,
+                     struct live *ret)
+{
+    struct live live = { .ids = arena_array(&tx->store->arena, int64_t, count + 1),
+                         .jobs = arena_array(&tx->store->arena, int64_t, count + 1) };
+    if (!live.ids || !live.jobs)
+        return store_fail(tx->store, -HF_NOMEM);
+    for (size_t i = 0; i < count; i++)
+        if (list[i].overlap == OVERLAP_SKIP)
+            live.ids[live.count++] = list[i].id;
+    qsort(live.ids, live.count, sizeof(*live.ids), by_value);
+    *ret = live;
+    return live.count ? store_schedules_live(tx->store, live.ids, live.count, live.jobs)
+                      : 0;
+}
+
+static int64_t live_job(const struct live *live, int64_t id)
+{
+    const int64_t *at =
+        live->count ? bsearch(&id, live->ids, live->count, sizeof(id), by_value) : NULL;
+    return at ? live->jobs[at - live->ids] : 0;
+}
+
+struct step {
+    bool alone;   /* each behind a savepoint */
+    int64_t next; /* out: when to come again */
+};
+
+/* The one that fails is set aside, with the reason. */
+static int set_aside(struct tx *tx, struct schedule *s, int failure)
+{
+    struct error error = { 0 };
+    error_set(&error, failure, NULL, "The store refused its job: %s.",
+              db_error(tx->store->db));
+    int r = store_savepoint_undo(tx->store);
+    if (r < 0)
+        return r;
+    struct slice problem = arena_dup(&tx->store->arena, slice_of(error.text));
+    tell_schedule(tx, s, 0, "schedule.stalled", ",\"problem\":%s", quoted(tx, problem));
+    s->problem = problem;
+    s->next_at = tx->now + SET_ASIDE_US;
+    store_schedule_advance(tx->store, s);
+    return tx->store->failed;
+}
+
+static int step_alone(struct tx *tx, struct schedule *s, int64_t live)
+{
+    struct notes_mark mark = notes_mark(tx->engine);
+    struct schedule before = *s;
+    int r = store_savepoint(tx->store);
+    if (r < 0)
+        return r;
+    r = fire_due(tx, s, live);
+    if (r == 0)
+        store_schedule_advance(tx->store, s);
+    if (r == 0)
+        r = store_savepoint_keep(tx->store);
+    if (r == 0 || store_is_to_blame(tx->engine, r))
+        return r;
+    notes_undo(tx->engine, mark);
+    return set_aside(tx, &before, r);
+}
+
+static int64_t step(struct tx *tx, void *arg)
+{
+    struct step *step = arg;
+    struct schedule *list = NULL;
+    struct live live = { 0 };
+    size_t count = 0, done = 0;
+    const uint64_t *made = &tx->engine->totals.work.enqueued;
+    uint64_t most = *made + STEP_JOBS;
+    int r = store_schedules_due(tx->store, tx->now,
+                                step->alone ? ALONE_SCHEDULES : STEP_SCHEDULES, &list,
+                                &count);
+    if (r == 0)
+        r = find_live(tx, list, count, &live);
+    for (; done < count && r == 0 && *made < most; done++) {
+        struct schedule *s = &list[done];
+        if (step->alone) {
+            r = step_alone(tx, s, live_job(&live, s->id));
+        } else {
+            r = fire_due(tx, s, live_job(&live, s->id));
+            store_schedule_advance(tx->store, s);
+        }
+    }
+    if (r == 0)
+        r = store_flush(tx->store);
+    if (r == 0)
+        r = store_schedules_next(tx->store, &step->next);
+    if (r == 0 && done == 0 && step->next <= tx->now)
+        step->next = tx->now + OTHERS_US;
+    return r < 0 ? r : (int64_t)done;
+}
+
+int64_t fire_step(struct engine *engine)
+{
+    struct step whole = { 0 }, alone = { .alone = true };
+    int64_t r = engine_duty(engine, step, &whole);
+    if (r >= 0) {
+        engine->next_fire = whole.next;
+        return r;
+    }
+    if (!store_is_to_blame(engine, (int)r))
+        r = engine_duty(engine, step, &alone);
+    if (r >= 0)
+        engine->next_fire = alone.next;
+    return r;
+}
