@@ -217,12 +217,56 @@ TEST(metadata_is_out_of_reach_in_every_spelling)
         "http://user:password@169.254.169.254:80/",
         "http://127.0.0.1@169.254.169.254/",
         "http://169.254.169.254#@127.0.0.1/",
+        "http://%31%36%39.254.169.254/",
+        "http://169.254.169.254:80@169.254.169.254/",
+        "HTTP://0XA9FEA9FE/",
+        "http://0xa9.0376.169.254/",
+        "http://0000000251.254.169.254/",
+        "http://[0:0:0:0:0:FFFF:A9FE:A9FE]/",
+        "http://[::169.254.169.254]/",
+        "http://[2002:a9fe:a9fe::]/",
+        "http://[fe80::1%25lo]/",
+        "http://[FD00:EC2:0::254]/",
+        "http://100.100.100.200/",
     };
     struct call c;
 
     call_begin(&c, NULL);
     for (size_t i = 0; i < array_len(urls); i++)
         check_denied(&c, urls[i]);
+    call_end(&c);
+}
+
+/* Spellings that some resolvers take for an address, and some do not: nothing may be
+ * connected to either way. */
+TEST(what_may_be_a_spelling_of_a_denied_address_reaches_nothing)
+{
+    static const char *const hosts[] = { "127.0.0.1.",
+                                         "localhost.",
+                                         "127.0.0.1..",
+                                         "127%2e0.0.1",
+                                         "127.0.0.1%00",
+                                         "0x7f.0.0.0x1.",
+                                         "\xe2\x91\xa0\xe2\x91\xa1\xe2\x91\xa6.0.0.1",
+                                         "4294967296",
+                                         "00000000000000000177.1",
+                                         "[::ffff:127.0.0.1%25lo]" };
+    struct call c;
+    char url[100];
+
+    call_begin(&c, "127.0.0.0/8, ::1");
+    for (size_t i = 0; i < array_len(hosts); i++) {
+        struct error error = { 0 };
+        snprintf(url, sizeof(url), "http://%s:%d/echo", hosts[i], c.peer.port);
+        c.request.url = slice_of(url);
+        c.ended = false;
+        if (http_client_start(c.client, &c.request, call_done, &c, &error, &c.fetch) < 0)
+            continue;
+        call_wait(&c);
+        if (c.end == FETCH_ANSWERED)
+            fail("%s was answered", hosts[i]);
+    }
+    check_int(c.peer.connections, 0);
     call_end(&c);
 }
 
@@ -251,6 +295,7 @@ TEST(a_redirect_to_a_denied_address_is_refused)
         "http://2852039166/",
         "//169.254.169.254/",
         "https://[::ffff:a9fe:a9fe]/",
+        "http://good.example@169.254.169.254/",
     };
     struct call c;
 
