@@ -12,6 +12,9 @@
 /* ---- words ---- */
 
 static struct slice sentence(struct arena *arena, const char *format, va_list args)
+    printf_like(2, 0);
+
+static struct slice sentence(struct arena *arena, const char *format, va_list args)
 {
     char text[1000];
     int n = vsnprintf(text, sizeof(text), format, args);
