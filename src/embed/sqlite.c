@@ -15,7 +15,9 @@ static int enqueue_here(struct engine *engine, struct command *command, struct e
     struct store *store = engine->store;
     struct tx tx = { .engine = engine, .store = store, .now = store->now };
 
-    int r = store_savepoint(store);
+    int r = subscriptions_know(&tx);
+    if (r == 0)
+        r = store_savepoint(store);
     if (r < 0)
         return error_set(why, r, NULL, "The store cannot be written: %s.",
                          db_error(store->db));
@@ -62,6 +64,7 @@ int hf_enqueue_sqlite(struct sqlite3 *db, const struct hf_new_job *job,
     command_free(command);
     store_close(engine.store);
     dispatch_release(&engine.dispatch);
+    subscriptions_release(&engine.subscriptions);
     if (r < 0)
         return give(error, &why, r);
     if (ret)

@@ -70,6 +70,9 @@ static void forgo_retry(struct tx *tx, struct job *job, struct slice reason)
     store_job_update(tx->store, job, JOB_FAILED);
     tell(tx, job, "job.retry_resolved",
          "\"retry\":\"0\",\"final\":\"operator\",\"reason\":%s", quoted(tx, reason));
+    if (subscriptions_want(&tx->engine->subscriptions, "job.failed", job->project_id))
+        tell_webhooks(tx, job, "job.failed", "\"final\":\"operator\",\"reason\":%s",
+                      quoted(tx, reason));
 }
 
 void ask_to_stop(struct tx *tx, struct job *job, struct slice reason)

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "engine/endpoint.h"
+#include "store/webhooks.h"
 
 /* All that a report may bring, written as JSON. */
 enum { LATE_BYTES = 8 << 20 };
@@ -47,11 +48,12 @@ static void keep_late(struct tx *tx, const struct job *job, const struct command
     }
     buf_byte(&data, '}');
     if (store_fail(tx->store, buf_end(&data, &text)) == 0)
-        tell_event(tx, &(struct event){ .type = SLICE("run.late_result"),
-                                        .project_id = job->project_id,
-                                        .queue_id = job->queue_id,
-                                        .job_id = job->id,
-                                        .data = arena_dup(&tx->store->arena, text) });
+        tell_of_job(tx, job,
+                    &(struct event){ .type = SLICE("run.late_result"),
+                                     .project_id = job->project_id,
+                                     .queue_id = job->queue_id,
+                                     .job_id = job->id,
+                                     .data = arena_dup(&tx->store->arena, text) });
 }
 
 static int refuse_late(struct tx *tx, struct command *c, const struct job_row *row,
@@ -96,8 +98,45 @@ static int refuse_completion(struct tx *tx, struct command *c, int64_t owner_id)
     return refuse_late(tx, c, row, owner_id);
 }
 
-static void accept_completion(struct tx *tx, const struct completion *done)
+static int brief_by_id(const void *key, const void *brief)
 {
+    int64_t x = *(const int64_t *)key, y = ((const struct job_brief *)brief)->id;
+    return (x > y) - (x < y);
+}
+
+/* What only webhooks ask of a completed job; most have none. */
+struct briefs {
+    struct job_brief *list;
+    size_t count;
+};
+
+static int load_briefs(struct tx *tx, const struct completion *list, size_t count,
+                       struct briefs *ret)
+{
+    static const char type[] = "job.run.completed";
+    int64_t *ids = NULL;
+    size_t n = 0;
+    if (tx->engine->subscriptions.count == 0)
+        return 0;
+    ids = arena_array(&tx->store->arena, int64_t, count + 1);
+    if (!ids)
+        return store_fail(tx->store, -HF_NOMEM);
+    for (size_t i = 0; i < count; i++)
+        if (list[i].done &&
+            subscriptions_want(&tx->engine->subscriptions, type, list[i].project_id))
+            ids[n++] = list[i].job_id;
+    return n ? store_job_briefs(tx->store, ids, n, &tx->store->arena, &ret->list,
+                                &ret->count)
+             : 0;
+}
+
+static void accept_completion(struct tx *tx, const struct completion *done,
+                              const struct briefs *briefs)
+{
+    const struct job_brief *brief =
+        briefs->count ? bsearch(&done->job_id, briefs->list, briefs->count,
+                                sizeof(*briefs->list), brief_by_id)
+                      : NULL;
     int64_t endpoint_id = note_ended(tx->engine, done->job_id);
     if (endpoint_id != 0)
         endpoint_completed(tx, endpoint_id, done);
@@ -107,7 +146,9 @@ static void accept_completion(struct tx *tx, const struct completion *done)
     tell_ordinary(tx,
                   &(struct job){ .id = done->job_id,
                                  .queue_id = done->queue_id,
-                                 .project_id = done->project_id },
+                                 .project_id = done->project_id,
+                                 .kind = brief ? brief->kind : (struct slice){ 0 },
+                                 .attempt = brief ? brief->attempt : 0 },
                   "job.run.completed");
 }
 
@@ -122,6 +163,7 @@ int apply_completions(struct tx *tx, struct command **commands, size_t count)
 {
     struct completion *list = arena_array(&tx->store->arena, struct completion, count);
     int64_t *owners = arena_array(&tx->store->arena, int64_t, count);
+    struct briefs briefs = { 0 };
     size_t n = 0;
     if (!list || !owners)
         return store_fail(tx->store, -HF_NOMEM);
@@ -147,13 +189,15 @@ int apply_completions(struct tx *tx, struct command **commands, size_t count)
         return store_fail(tx->store, -HF_CONFLICT); /* one by one, in the second pass */
 
     int r = store_complete(tx->store, list, distinct);
+    if (r == 0)
+        r = load_briefs(tx, list, distinct, &briefs);
     for (size_t i = 0; i < count && r == 0; i++) {
         struct completion key = { .job_id = commands[i]->complete.job_id };
         const struct completion *done =
             bsearch(&key, list, distinct, sizeof(key), by_job);
         assert(done);
         if (done->done) {
-            accept_completion(tx, done);
+            accept_completion(tx, done, &briefs);
             store_output_insert(tx->store, done->job_id, commands[i]->complete.output);
             commands[i]->result = 0;
         } else {

@@ -285,7 +285,7 @@ static int64_t look_around(struct tx *tx, void *arg)
         r = store_int(tx->store, SQL_PROJECT_MARKED, NULL, 0, &project);
     if (project != 0 && engine->next_project == INT64_MAX)
         engine->next_project = tx->now;
-    return r;
+    return r < 0 ? r : webhooks_look(tx);
 }
 
 static int64_t advance_holds(struct tx *tx, void *arg)
@@ -413,6 +413,12 @@ static int64_t do_retention(struct engine *engine, int64_t now)
     return retention_step(engine);
 }
 
+static int64_t do_webhooks(struct engine *engine, int64_t now)
+{
+    (void)now;
+    return webhooks_step(engine);
+}
+
 static int64_t do_fold(struct engine *engine, int64_t now)
 {
     int64_t r = 1;
@@ -424,7 +430,7 @@ static int64_t do_fold(struct engine *engine, int64_t now)
 
 static int64_t do_prune(struct engine *engine, int64_t now)
 {
-    static const duty parts[] = { do_forget, do_retention, do_fold };
+    static const duty parts[] = { do_forget, do_retention, do_webhooks, do_fold };
     if (engine->next_prune > now)
         return 0;
     engine->next_prune = now + PRUNE_INTERVAL_US;
@@ -445,7 +451,8 @@ static int64_t earliest(const struct engine *engine, int64_t now, bool failed)
                               engine->next_sweep,
                               engine->next_prune,
                               engine->next_dispatch,
-                              engine->next_project };
+                              engine->next_project,
+                              engine->next_delivery };
     int64_t next = INT64_MAX;
     for (size_t i = 0; i < array_len(times); i++)
         if (times[i] < next)
@@ -498,6 +505,7 @@ int64_t engine_tick(struct engine *engine)
         return now + US_PER_S;
     guard_clock(engine, now);
     int64_t r = do_duties(engine, now);
+    webhooks_tell_sender(engine, now);
     if (r < 0)
         tell_failure(engine, now, (int)r);
     /* Whichever duty found it out: the next one needs a connection, and an owner. */

@@ -7,6 +7,7 @@
 
 #include "engine/recovery.h"
 #include "engine/recovery_report.h"
+#include "store/webhooks.h"
 
 enum { BUSY_MS = 10000, PENDING_ARENA_BYTES = 1 << 30 };
 
@@ -167,6 +168,7 @@ static int set_up(struct engine *engine, const struct engine_options *options,
     engine->executor = options->executor ? options->executor : EXECUTOR_HANDLER;
     engine->zones.dir = options->zone_dir;
     engine->next_due = engine->next_dispatch = engine->next_project = INT64_MAX;
+    engine->next_delivery = INT64_MAX;
     engine->next_expiry = 0; /* not known: to be looked at before the first claim */
     arena_init(&engine->pending_arena, 64 << 10, PENDING_ARENA_BYTES);
     if (options->settings)
@@ -299,7 +301,10 @@ static int64_t sign_off(struct tx *tx, void *arg)
 {
     bool ended = false;
     (void)arg;
-    return store_owner_end(tx->store, tx->engine->owner_id, OWNER_STOPPED, &ended);
+    int r = store_deliveries_give_back(tx->store, tx->engine->owner_id);
+    return r < 0
+               ? r
+               : store_owner_end(tx->store, tx->engine->owner_id, OWNER_STOPPED, &ended);
 }
 
 void engine_leave_run(struct engine *engine, int64_t job_id)
@@ -347,6 +352,7 @@ void engine_abandon(struct engine *engine)
     recovery_free(engine->recovery);
     zones_release(&engine->zones);
     dispatch_release(&engine->dispatch);
+    subscriptions_release(&engine->subscriptions);
     arena_release(&engine->pending_arena);
     kinds_free(engine);
     free(engine->state_dir);

@@ -31,6 +31,7 @@
 #include "engine/dispatch.h"
 #include "engine/retry.h"
 #include "engine/settings.h"
+#include "engine/subscriptions.h"
 #include "engine/totals.h"
 #include "engine/transition.h"
 #include "engine/zones.h"
@@ -141,6 +142,9 @@ struct engine {
     struct local_run *runs;
     size_t run_count, run_capacity;
 
+    struct subscriptions subscriptions;
+    int64_t sent_last; /* the webhook that had the last turn: others come first */
+
     /* times at which duties are due, wall microseconds */
     int64_t next_due; /* earliest scheduled job known; INT64_MAX: none */
     int64_t next_expiry;
@@ -148,8 +152,10 @@ struct engine {
     int64_t next_poll, next_beat, next_sweep, next_prune;
     int64_t next_project;  /* one is being deleted; INT64_MAX: none known */
     int64_t next_dispatch; /* the gentle start lets go of more */
+    int64_t next_delivery; /* earliest known; INT64_MAX: none, or nobody sends here */
     int64_t prune_after;   /* cursor of retention */
-    struct reclass {       /* cursor through the ready index, see kinds.c */
+    int64_t prune_deliveries_after;
+    struct reclass { /* cursor through the ready index, see kinds.c */
         bool under_way;
         size_t queue; /* index among the known queues; then the scheduled jobs */
         int class, lane, priority;
@@ -186,6 +192,7 @@ struct engine {
     size_t told_count, told_capacity;
     struct endpoint_news *news; /* of endpoints, endpoint.h */
     size_t news_count, news_capacity;
+    bool deliveries_noted; /* some are due with the commit */
 
     /* for people and metrics */
     struct engine_totals totals;
@@ -297,6 +304,12 @@ int apply_token_drop(struct tx *tx, struct command *command);
 int apply_schedule(struct tx *tx, struct command *command);
 int apply_schedule_drop(struct tx *tx, struct command *command);
 int apply_trigger(struct tx *tx, struct command *command);
+int apply_webhook(struct tx *tx, struct command *command);
+int apply_webhook_drop(struct tx *tx, struct command *command);
+int apply_webhook_test(struct tx *tx, struct command *command);
+int apply_deliveries(struct tx *tx, struct command *command);
+int apply_delivered(struct tx *tx, struct command *command);
+int apply_resend(struct tx *tx, struct command *command);
 /* All completions of a pile at once. */
 int apply_completions(struct tx *tx, struct command **commands, size_t count);
 
@@ -328,6 +341,7 @@ struct ending {
     const char *verdict; /* for the recovery's report; NULL: none */
     int64_t ran_us;      /* how long it ran, where that is not until now; 0 */
     int64_t retry_id;    /* out: 0 if none */
+    int64_t retry_at;    /* out: when it is due */
     int reason;          /* out */
 };
 void finish_job(struct tx *tx, struct job_row *row, struct ending *ending);
@@ -346,16 +360,30 @@ void ask_to_stop(struct tx *tx, struct job *job, struct slice reason);
 void cancel_waiting(struct tx *tx, struct job *job, struct slice reason,
                     const char *event_type);
 
-/* Events, tell.c.  Posts one, and notes it for whoever listens. */
+/* Events, tell.c.  Posts one, with its deliveries, and notes it for whoever listens;
+ * its type has a row in event_types.c. */
 void tell_event(struct tx *tx, const struct event *event);
+/* One about a job that is at hand; NULL: the event says which. */
+void tell_of_job(struct tx *tx, const struct job *job, const struct event *event);
 /* One about a job; `format` is the JSON object's inside. */
 void tell(struct tx *tx, const struct job *job, const char *type, const char *format, ...)
     printf_like(4, 5);
+/* One that another event's row says already: for webhooks only.  Ask before whether one
+ * wants it (subscriptions_want()). */
+void tell_webhooks(struct tx *tx, const struct job *job, const char *type,
+                   const char *format, ...) printf_like(4, 5);
 /* Text as a JSON string, for such a format; null if absent. */
 const char *quoted(struct tx *tx, struct slice text);
 /* The same as tell() for the ordinary three (enqueued, started, completed): written
- * only where event_level asks for them. */
+ * only where event_level or a webhook asks for them. */
 void tell_ordinary(struct tx *tx, const struct job *job, const char *type);
+
+/* One about a webhook, cmd_webhook.c. */
+void tell_webhook(struct tx *tx, const struct webhook *webhook, const char *type);
+/* outbox.c: writes the deliveries of an event; `job` as for tell_of_job(). */
+void outbox_write(struct tx *tx, const struct event *event, const struct job *job);
+/* One for the webhook it is about and nobody else.  Its id, or 0. */
+int64_t outbox_write_to(struct tx *tx, const struct event *event, bool active);
 
 /* This node's runs.  Noted changes count at once for what may be claimed, are
  * published with the commit and taken back with a rollback. */
@@ -366,6 +394,7 @@ void note_adopted(struct engine *engine, const struct job_row *row);
 int64_t note_ended(struct engine *engine, int64_t job_id);
 void note_stop(struct engine *engine, int64_t job_id, int type);
 void note_told(struct tx *tx, const struct event *event);
+void note_deliveries(struct engine *engine);
 void notes_publish(struct engine *engine);
 void notes_drop(struct engine *engine);
 /* The same for one command behind a savepoint: all noted after the mark. */
@@ -431,6 +460,19 @@ int kinds_step(struct engine *engine);
 int mark_dead(struct tx *tx, const struct owner *owner, const char *why);
 int64_t reap(struct engine *engine);
 int64_t sweep(struct engine *engine);
+/* webhook_duty.c: part of the poll, finds out what others have changed and written;
+ * tells the sender when something is due; a small step of forgetting what is not sent
+ * any more. */
+must_check int webhooks_look(struct tx *tx);
+void webhooks_tell_sender(struct engine *engine, int64_t now);
+int64_t webhooks_step(struct engine *engine);
+/* The active webhooks that this node may send, with the time at which something of
+ * theirs falls due. */
+struct turn {
+    int64_t webhook_id, next_at;
+};
+must_check int webhooks_turns(struct tx *tx, struct turn **ret, size_t *ret_count);
+
 /* retention.c: one small step; returns how many jobs it removed */
 int64_t retention_step(struct engine *engine);
 /* Removes a job that is over, if it was not retried, and all before it in its chain.

@@ -15,7 +15,8 @@
     "\"errorType\":\"network\",\"errorClass\":\"ECONNRESET\","                           \
     "\"message\":\"The connection was reset.\""
 #define SCHEDULE "\"project\":\"default\",\"scheduleId\":\"77\",\"name\":\"nightly\""
-#define ENDPOINT "\"project\":\"default\",\"endpointId\":\"78\",\"name\":\"health\""
+#define ENDPOINT JOB ",\"endpointId\":\"78\""
+#define PROJECT "\"project\":\"blue\",\"name\":\"blue\""
 #define WEBHOOK "\"project\":null,\"webhookId\":\"90\",\"name\":\"ops\""
 #define HOLD "\"reservation\":\"55\",\"holder\":\"gpu-job\","
 
@@ -75,15 +76,17 @@ static const struct event_type table[] = {
       "Its time was over, or it was not granted in time, or its holder died.",
       "{" QUEUE "," HOLD "\"reason\":\"Its time was over before it was released.\"}" },
 
-    { "schedule.created", "schedule", "A schedule was made.", "{" SCHEDULE "}" },
-    { "schedule.changed", "schedule", "It was changed.", "{" SCHEDULE "}" },
+    { "schedule.created", "schedule", "A schedule was made.",
+      "{" SCHEDULE ",\"kind\":\"crawl\"}" },
+    { "schedule.changed", "schedule", "It was changed.",
+      "{" SCHEDULE ",\"kind\":\"crawl\"}" },
     { "schedule.deleted", "schedule", "It was deleted; its jobs stay.",
-      "{" SCHEDULE "}" },
+      "{" SCHEDULE ",\"kind\":\"crawl\"}" },
     { "schedule.paused", "schedule", "It makes no jobs until it is resumed.",
-      "{" SCHEDULE ",\"reason\":\"maintenance\"}" },
-    { "schedule.resumed", "schedule", "It goes on.", "{" SCHEDULE "}" },
+      "{" SCHEDULE ",\"reason\":\"maintenance\",\"until\":null}" },
+    { "schedule.resumed", "schedule", "It goes on.", "{" SCHEDULE ",\"reason\":null}" },
     { "schedule.triggered", "schedule", "A job was made of it by hand.",
-      "{" SCHEDULE ",\"jobId\":\"1044\"}" },
+      "{" JOB ",\"scheduleId\":\"77\",\"name\":\"nightly\",\"jobId\":\"1042\"}" },
     { "schedule.missed", "schedule",
       "Fire times passed while nobody was there; `policy` says what became of them.",
       "{" SCHEDULE ",\"count\":12,\"first\":\"2026-08-01T00:00:00.000Z\","
@@ -95,18 +98,24 @@ static const struct event_type table[] = {
       "{" SCHEDULE ",\"problem\":\"There is no time zone Mars/Olympus here.\"}" },
 
     { "endpoint.failed", "endpoint", "A run of it failed, the first one in a row.",
-      "{" ENDPOINT ",\"message\":\"The server answered 500.\"}" },
+      "{" ENDPOINT ",\"failuresInRow\":1,\"status\":500,"
+      "\"error\":\"The server answered 500.\"}" },
     { "endpoint.recovered", "endpoint", "A run of it succeeded after failures.",
-      "{" ENDPOINT ",\"failures\":3}" },
+      "{" ENDPOINT ",\"failuresInRow\":0,\"status\":200,\"error\":null}" },
     { "endpoint.duplicate_start", "endpoint",
-      "It was started again within 5 seconds of its last start.", "{" ENDPOINT "}" },
+      "It was started again within 5 seconds of its last start.",
+      "{" ENDPOINT ",\"lastStartedAt\":\"2026-08-01T12:34:56.000Z\"}" },
 
     { "project.paused", "project", "All its schedules and endpoints are paused with it.",
-      "{\"project\":\"default\"}" },
-    { "project.resumed", "project", "They go on.", "{\"project\":\"default\"}" },
-    { "project.deleting", "project", "It is being deleted with what is in it.",
-      "{\"project\":\"default\"}" },
-    { "project.deleted", "project", "It is gone.", "{\"name\":\"default\"}" },
+      "{" PROJECT ",\"schedules\":3}" },
+    { "project.resumed", "project", "They go on.", "{" PROJECT ",\"schedules\":3}" },
+    { "project.deleting", "project", "It is being deleted, with what is in it.",
+      "{" PROJECT ",\"schedules\":3}" },
+    { "project.kept", "project",
+      "It was to be deleted only if it was empty, and has jobs.",
+      "{" PROJECT ",\"jobs\":12}" },
+    { "project.deleted", "project", "It is gone, with so many jobs.",
+      "{" PROJECT ",\"jobs\":12}" },
 
     { "worker.run", "owner", "A remote worker was told to go on.",
       "{\"ownerId\":\"12\"}" },

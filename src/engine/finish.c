@@ -64,6 +64,7 @@ static void decide_retry(struct tx *tx, struct job *job, bool was_cancelling,
         how.retry
             ? make_retry(tx, job, &how, tx->recovery_id ? LANE_RECOVERED : LANE_NORMAL)
             : 0;
+    ending->retry_at = tx->now + how.delay_us;
 }
 
 /* ---- endings ---- */
@@ -123,6 +124,30 @@ static int64_t protected_us(const struct tx *tx, const struct job_row *row,
                : 0;
 }
 
+/* For webhooks it is two things that the failure's own event says in one. */
+static void tell_verdict(struct tx *tx, const struct job *job,
+                         const struct job_error *error, const struct ending *e)
+{
+    const char *type = e->retry_id ? "job.retry_scheduled" : "job.failed";
+    char at[TIME_TEXT_BYTES];
+    if (!subscriptions_want(&tx->engine->subscriptions, type, job->project_id))
+        return;
+    if (e->retry_id)
+        tell_webhooks(
+            tx, job, type,
+            "\"errorType\":\"%s\",\"errorClass\":%s,\"message\":%s,\"retry\":\"%lld\","
+            "\"retryAt\":\"%s\"",
+            error_type_name(error->type), quoted(tx, error->class),
+            quoted(tx, error->message), (long long)e->retry_id,
+            time_text(e->retry_at, at));
+    else
+        tell_webhooks(
+            tx, job, type,
+            "\"errorType\":\"%s\",\"errorClass\":%s,\"message\":%s,\"final\":\"%s\"",
+            error_type_name(error->type), quoted(tx, error->class),
+            quoted(tx, error->message), retry_reason_name(e->reason));
+}
+
 static void end_cancelled(struct tx *tx, struct job_row *row, const struct ending *ending)
 {
     struct job *job = &row->job;
@@ -168,6 +193,7 @@ void finish_job(struct tx *tx, struct job_row *row, struct ending *ending)
     decide_retry(tx, job, old_state == JOB_CANCELLING, ending);
     store_job_update(tx->store, job, old_state);
     tell_failed(tx, row, ending);
+    tell_verdict(tx, job, &row->run.error, ending);
 }
 
 void resolve_pending(struct tx *tx, struct job_row *row, struct ending *ending)
@@ -184,6 +210,7 @@ void resolve_pending(struct tx *tx, struct job_row *row, struct ending *ending)
          quoted(tx, job->kind), ending->verdict ? "\"" : "",
          ending->verdict ? ending->verdict : "null", ending->verdict ? "\"" : "",
          (long long)ending->retry_id, retry_reason_name(ending->reason));
+    tell_verdict(tx, job, &ending->error, ending);
 }
 
 void cancel_waiting(struct tx *tx, struct job *job, struct slice reason,

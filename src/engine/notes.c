@@ -142,6 +142,11 @@ void note_told(struct tx *tx, const struct event *event)
         engine->told[engine->told_count++] = copy;
 }
 
+void note_deliveries(struct engine *engine)
+{
+    engine->deliveries_noted = true;
+}
+
 size_t local_busy(const struct engine *engine)
 {
     size_t busy = engine->run_count + engine->fresh_count;
@@ -156,6 +161,7 @@ static void forget(struct engine *engine)
     engine->note_count = 0;
     engine->told_count = 0;
     engine->news_count = 0;
+    engine->deliveries_noted = false;
     arena_reset(&engine->pending_arena);
 }
 
@@ -191,6 +197,8 @@ void notes_publish(struct engine *engine)
         engine->hooks.told(engine->hooks.arg, engine->told, engine->told_count);
     if (engine->news_count > 0)
         endpoints_told(engine);
+    if (engine->deliveries_noted && engine->hooks.deliveries_due)
+        engine->hooks.deliveries_due(engine->hooks.arg);
     forget(engine);
 }
 

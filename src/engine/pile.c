@@ -41,6 +41,12 @@ static int (*const ops[OPS])(struct tx *tx, struct command *command) = {
     [OP_SCHEDULE] = apply_schedule,
     [OP_SCHEDULE_DROP] = apply_schedule_drop,
     [OP_TRIGGER] = apply_trigger,
+    [OP_WEBHOOK] = apply_webhook,
+    [OP_WEBHOOK_DROP] = apply_webhook_drop,
+    [OP_WEBHOOK_TEST] = apply_webhook_test,
+    [OP_DELIVERIES] = apply_deliveries,
+    [OP_DELIVERED] = apply_delivered,
+    [OP_RESEND] = apply_resend,
 };
 
 /* ---- the rows of a pile ---- */
@@ -280,7 +286,8 @@ static int begin(struct engine *engine, struct tx *tx)
     if (r < 0)
         return r;
     engine->pile++;
-    return sign(engine);
+    r = sign(engine);
+    return r < 0 ? r : subscriptions_know(tx);
 }
 
 static int commit(struct engine *engine, int r)
@@ -295,6 +302,8 @@ static int commit(struct engine *engine, int r)
     } else {
         store_rollback(engine->store);
     }
+    if (r < 0)
+        subscriptions_doubt(&engine->subscriptions);
     if (r == 0)
         notes_publish(engine);
     else if (r != -HF_UNKNOWN && !engine->unsure)
@@ -313,6 +322,14 @@ static int first_pass(struct engine *engine, struct command **commands, size_t c
     return commit(engine, r);
 }
 
+static int undo(struct tx *tx, struct notes_mark mark)
+{
+    notes_undo(tx->engine, mark);
+    subscriptions_doubt(&tx->engine->subscriptions);
+    int r = store_savepoint_undo(tx->store);
+    return r < 0 ? r : subscriptions_know(tx);
+}
+
 /* One command behind a savepoint.  0 if the transaction can go on. */
 static int run_alone(struct tx *tx, struct command **command)
 {
@@ -323,10 +340,8 @@ static int run_alone(struct tx *tx, struct command **command)
     tx->alone = true;
     tx->undo = false;
     r = pile_run(tx, command, 1);
-    if (r == 0 && tx->undo) {
-        notes_undo(tx->engine, mark);
-        return store_savepoint_undo(tx->store);
-    }
+    if (r == 0 && tx->undo)
+        return undo(tx, mark);
     if (r == 0)
         r = store_savepoint_keep(tx->store);
     if (r == 0)
@@ -336,8 +351,7 @@ static int run_alone(struct tx *tx, struct command **command)
     (*command)->result =
         error_set(&(*command)->error, r, NULL, "The store refused this command: %s.",
                   db_error(tx->store->db));
-    notes_undo(tx->engine, mark);
-    return store_savepoint_undo(tx->store);
+    return undo(tx, mark);
 }
 
 static int second_pass(struct engine *engine, struct command **commands, size_t count)

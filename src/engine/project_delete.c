@@ -38,8 +38,13 @@ static int64_t drop_small(struct tx *tx, const struct project *project)
         int64_t n =
             db_run(tx->store->db, (int)steps[i],
                    (struct db_value[]){ db_int(project->id), db_int(BITE_ROWS) }, 1);
-        if (n != 0)
-            return n < 0 ? store_fail(tx->store, (int)n) : SOME;
+        if (n < 0)
+            return store_fail(tx->store, (int)n);
+        if (n > 0 && steps[i] == SQL_PROJECT_DROP_WEBHOOKS &&
+            subscriptions_changed(tx) < 0)
+            return tx->store->failed;
+        if (n > 0)
+            return SOME;
     }
     return NOTHING;
 }

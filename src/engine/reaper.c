@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "engine/recovery_judge.h"
 #include "engine/recovery_report.h"
+#include "store/webhooks.h"
 
 enum { REAP_JOBS = 500 };
 
@@ -32,6 +33,8 @@ int mark_dead(struct tx *tx, const struct owner *owner, const char *why)
 {
     bool ended = false;
     int r = store_owner_end(tx->store, owner->id, OWNER_DEAD, &ended);
+    if (r == 0 && ended && owner->type == OWNER_NODE)
+        r = store_deliveries_give_back(tx->store, owner->id);
     if (r < 0 || !ended)
         return r;
     tell_event(tx, &(struct event){ .type = SLICE("owner.died"),

@@ -20,10 +20,13 @@ struct engine_work {
         locks_expired;         /* runs whose owner beat; or ran out of time */
     uint64_t locks_released;   /* by an end other than completion */
     uint64_t duplicate_starts; /* of endpoints, within seconds */
-    uint64_t failures_by[ERROR_TYPE_MAX + 1]; /* by error type */
-    struct histogram waited;                  /* from being due to the start */
-    struct histogram ran[RUN_OUTCOMES];       /* from the start to the end */
-    struct histogram fire_lateness;           /* from the fire time to its job */
+    uint64_t failures_by[ERROR_TYPE_MAX + 1];    /* by error type */
+    struct histogram waited;                     /* from being due to the start */
+    struct histogram ran[RUN_OUTCOMES];          /* from the start to the end */
+    uint64_t deliveries, delivered;              /* of webhooks: written, taken by them */
+    uint64_t delivery_failures, deliveries_lost; /* tries; failed for good */
+    uint64_t webhooks_paused, webhooks_disabled; /* because of how they fared */
+    struct histogram fire_lateness;              /* from the fire time to its job */
 };
 
 struct engine_totals {

@@ -193,7 +193,9 @@ C(0, "deliveries_due", "deliveries", 0, 1, "webhook_id,next_at,id", \
 C(0, "deliveries_of_webhook", "deliveries", 0, 0, "webhook_id,id", \
   "a list of deliveries would read all of them") \
 C(0, "deliveries_taken", "deliveries", 0, 1, "taken_by", \
-  "a dead node's deliveries could not be found")
+  "a dead node's deliveries could not be found") \
+C(0, "events_of_no_job", "events", 0, 1, "id", \
+  "forgetting old events would read all of them")
 
 /* The checks of columns: C(invariant, PostgreSQL's name for it, table, its text,
  * what it is for). */
@@ -241,5 +243,9 @@ C(0, "webhooks_state_check", "webhooks", "CHECK (state BETWEEN 1 AND 3)", \
 C(0, "deliveries_state_check", "deliveries", "CHECK (state BETWEEN 1 AND 3)", \
   "a delivery could be in a state that is none") \
 C(0, "deliveries_check", "deliveries", "CHECK ((state = 1) = (finished_at IS NULL))", \
-  "a delivery could end without a time")
+  "a delivery could end without a time") \
+C(0, "deliveries_check1", "deliveries", "CHECK (state <> 1 OR next_at IS NOT NULL)", \
+  "a delivery could wait for ever") \
+C(0, "deliveries_check2", "deliveries", "CHECK (state = 1 OR taken_by IS NULL)", \
+  "a delivery that has ended could be sent again")
 /* clang-format on */

@@ -255,6 +255,7 @@ struct delivery {
 
 struct event {
     int64_t id, at, project_id, queue_id, job_id, owner_id, recovery_id;
+    int64_t webhook_id; /* it is about this one, which is not sent it; not stored */
     struct slice type, data;
 };
 

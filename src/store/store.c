@@ -33,7 +33,9 @@ static const struct {
     { SQL_RECLASS_SET, 2, true },        { SQL_KIND_INSERT, 2, false },
     { SQL_EVENT_INSERT, 8, false },      { SQL_COUNTER_ADD, 11, false },
     { SQL_OUTPUT_INSERT, 2, false },     { SQL_SCHEDULE_ADVANCE, 11, true },
-    { SQL_FIRE_INSERT, 8, false },
+    { SQL_FIRE_INSERT, 8, false },       { SQL_DELIVERY_INSERT, 7, false },
+    { SQL_DELIVERY_TAKE, 3, true },      { SQL_DELIVERY_REPORT, 8, true },
+    { SQL_DELIVERY_AGAIN, 2, true },
 };
 static_assert(array_len(buffered) <= STORE_BUFFERS, "more buffers than room");
 

@@ -60,7 +60,7 @@ struct queue_entry {
 };
 
 enum {
-    STORE_BUFFERS = 19,
+    STORE_BUFFERS = 23,
     STORE_ID_BLOCK_LEAST = 8,
     STORE_ID_BLOCK = 1024,
     STORE_KEY_BITS = 8192,

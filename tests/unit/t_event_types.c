@@ -38,8 +38,8 @@ TEST(every_type_has_a_name_of_its_own_a_meaning_and_an_example)
         check(t->meaning[strlen(t->meaning) - 1] == '.');
         check_int(json_check(slice_of(t->example), LIMIT_JSON_DEPTH, NULL), 0);
         check_int(json_kind_of(slice_of(t->example)), JSON_KIND_OBJECT);
-        check_int(json_find(slice_of(t->example), SLICE("job")).p != NULL,
-                  strcmp(t->about, "job") == 0);
+        if (strcmp(t->about, "job") == 0)
+            check(json_find(slice_of(t->example), SLICE("job")).p);
     }
     check_int(event_type_find(SLICE("job.run")), -1);
     check_int(event_type_find(SLICE("")), -1);

@@ -29,7 +29,8 @@ CREATE TABLE webhooks (
 -- The outbox, written in the transaction of the event it tells.  A delivery's id is
 -- its webhook-id.  body: what is sent, the same bytes at every try.
 --   1 pending  2 delivered  3 failed  (for good)
--- taken_by: the node that is sending it; next_at: when it is due (again).
+-- taken_by: the node that is sending it; next_at: when it is due (again), taken or
+-- not.  log: a JSON array of the tries.
 CREATE TABLE deliveries (
     id          {id},
     webhook_id  {int} NOT NULL,
@@ -45,8 +46,13 @@ CREATE TABLE deliveries (
     last_status {small},
     last_error  TEXT,
     log         TEXT,
-    CHECK ((state = 1) = (finished_at IS NULL))
+    CHECK ((state = 1) = (finished_at IS NULL)),
+    CHECK (state <> 1 OR next_at IS NOT NULL),
+    CHECK (state = 1 OR taken_by IS NULL)
 );
 CREATE INDEX deliveries_due ON deliveries (webhook_id, next_at, id) WHERE state = 1;
 CREATE INDEX deliveries_of_webhook ON deliveries (webhook_id, id);
 CREATE INDEX deliveries_taken ON deliveries (taken_by) WHERE taken_by IS NOT NULL;
+
+-- What belongs to no job goes by its age; what belongs to one goes with it.
+CREATE INDEX events_of_no_job ON events (id) WHERE job_id IS NULL;
