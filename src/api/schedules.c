@@ -221,8 +221,29 @@ static void finish_edit(struct call *call, struct command *command, int r,
     call_refuse(call, error);
 }
 
-/* All fields, and the project behind them. */
-enum { PROJECT = SCHEDULE_FIELDS, NEW_FIELDS };
+/* All fields, and behind them what only a new one can be given. */
+enum { PROJECT = SCHEDULE_FIELDS, PAUSED, NEW_FIELDS };
+
+static bool given(struct slice value)
+{
+    return value.p && json_kind_of(value) != JSON_KIND_NULL;
+}
+
+static int read_new(const struct slice *v, struct arena *arena, struct error *error,
+                    struct schedule_edit *edit)
+{
+    bool paused = false;
+    int r = schedule_read(v, SCHEDULE_FIELDS, arena, error, edit);
+    if (r == 0 && given(v[PROJECT]))
+        r = json_get_name(v[PROJECT], "project", arena, error, &edit->project);
+    if (r == 0 && given(v[PAUSED]))
+        r = json_get_bool(v[PAUSED], "paused", error, &paused);
+    if (paused) {
+        edit->set |= EDIT_PAUSED;
+        edit->with.paused = PAUSED_ITSELF;
+    }
+    return r;
+}
 
 static void make(struct call *call)
 {
@@ -232,15 +253,13 @@ static void make(struct call *call)
 
     memcpy(names, schedule_field_names, sizeof(schedule_field_names));
     names[PROJECT] = "project";
+    names[PAUSED] = "paused";
     if (!call_fields(call, names, NEW_FIELDS, v))
         return;
     struct command *command = begin_edit(call, 0);
     if (!command)
         return;
-    struct schedule_edit *edit = &command->schedule.edit;
-    int r = schedule_read(v, SCHEDULE_FIELDS, &command->arena, &error, edit);
-    if (r == 0 && v[PROJECT].p && json_kind_of(v[PROJECT]) != JSON_KIND_NULL)
-        r = json_get_name(v[PROJECT], "project", &command->arena, &error, &edit->project);
+    int r = read_new(v, &command->arena, &error, &command->schedule.edit);
     finish_edit(call, command, r, &error);
 }
 

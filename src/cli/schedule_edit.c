@@ -126,6 +126,8 @@ int schedule_add(struct cli *cli)
     json_begin_object(&w);
     json_put_text(&w, "name", cli->args[1]);
     cli_put_text(cli, &w, "project", "project");
+    if (cli_option(cli, "paused"))
+        json_put_bool(&w, "paused", true);
     int r = put_fields(cli, &w, true);
     json_end_object(&w);
     if (r == 0)

@@ -244,6 +244,7 @@ static int write_new(struct import *import, const char *name, struct slice cron,
     json_put_text(&w, "misfire", "skip");
     json_put_int(&w, "maxRetries", 0);
     json_put_int(&w, "maxExecutionTimeMs", LIMIT_DEADLINE_MS);
+    json_put_bool(&w, "paused", cli_option(import->cli, "paused") != NULL);
     json_end_object(&w);
     return buf_end(body, ret);
 }

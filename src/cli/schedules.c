@@ -400,6 +400,7 @@ static const struct cli_option schedule_options[] = {
     { "max-execution-time-ms", "N", "of its jobs: the deadline of a run", 0 },
     { "expire-ms", "N", "cancel a job that nobody starts for so long", 0 },
     { "on-crash", "WORD", "of its jobs: retry or fail", 0 },
+    { "paused", NULL, "add, import: it fires once it is resumed", 0 },
     { "reason", "TEXT", "pause: shown to whoever wonders", 0 },
     { "until", "TIME", "pause: it goes on by itself then", 0 },
     { "count", "N", "preview: how many times; 10", 'n' },
@@ -428,7 +429,7 @@ static const struct action {
       " project limit cursor ", list },
     { "show", "NAME", "everything about one", 1, 1, " project ", show },
     { "add", "NAME", "make one: --kind, and --cron or --every", 1, 1,
-      " project " JOB_OPTIONS, schedule_add },
+      " project paused " JOB_OPTIONS, schedule_add },
     { "set", "NAME", "change what is given; '' puts the default back", 1, 1,
       " project name " JOB_OPTIONS, schedule_set },
     { "pause", "NAME", "skip its fire times, until --until or resume", 1, 1,
@@ -442,7 +443,7 @@ static const struct action {
       " project limit cursor ", fires },
     { "delete", "NAME", "delete it; jobs that it made go on", 1, 1, " project ", delete },
     { "import", "crontab FILE|-", "make schedules and commands of a crontab", 2, 2,
-      " project tz user-column prefix config-out dry-run ", schedule_import },
+      " project paused tz user-column prefix config-out dry-run ", schedule_import },
 };
 /* clang-format on */
 
