@@ -171,13 +171,12 @@ static int take_end(const struct reader *reader, struct slice *rest, int from, i
     return *ret < from ? refuse_backwards(reader, from, *ret) : 0;
 }
 
-/* The /n behind a range. */
+/* The /n behind a range, if there is one. */
 static int take_step(const struct reader *reader, struct slice *rest, int *ret)
 {
     int most = last_of(reader->field) - rows[reader->field].least + 1;
     char why[60];
 
-    *ret = 1;
     if (!take_char(rest, '/'))
         return 0;
     if (take_number(rest, ret) && *ret >= 1 && *ret <= most)
@@ -238,7 +237,7 @@ static int refuse_foreign(const struct reader *reader)
 /* *, a, a-b, each with or without /n. */
 static int read_range(struct reader *reader, struct slice rest)
 {
-    int from = rows[reader->field].least, to = last_of(reader->field), step, r = 0;
+    int from = rows[reader->field].least, to = last_of(reader->field), step = 1, r = 0;
     bool is_word;
 
     if (!take_char(&rest, '*')) {

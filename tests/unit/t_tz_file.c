@@ -75,8 +75,8 @@ TEST(the_second_block_has_times_the_first_cannot)
     const int64_t far[] = { -INT64_C(10000000000), INT64_C(10000000000) };
     struct tzif file = two;
     file.times = far;
-    for (char version = '2'; version <= '4'; version++) {
-        file.version = version;
+    for (int version = '2'; version <= '4'; version++) {
+        file.version = (char)version;
         struct tz *tz = tzif_read(tzif_make(&file));
         check_int(tz_at(tz, far[0] - 1).offset_s, 3600);
         check_int(tz_at(tz, 0).offset_s, 7200);
