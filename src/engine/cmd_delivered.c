@@ -220,11 +220,26 @@ static int load_reported(struct tx *tx, const struct command *c, struct reported
     return r < 0 ? r : lock_webhooks(tx, all);
 }
 
+/* It is due as it was, before those that were written after it. */
+static void give_back(struct tx *tx, struct delivery *d)
+{
+    if (d->state != DELIVERY_PENDING || d->taken_by != tx->engine->owner_id)
+        return;
+    d->taken_by = 0;
+    d->next_at = d->tries == 0 ? d->created_at : tx->now;
+    store_delivery_report(tx->store, d);
+}
+
 static void report_one(struct tx *tx, struct reported *all, const struct delivered *d)
 {
     struct delivered report = *d;
     struct delivery *delivery = delivery_of(all, d->id);
     struct webhook *webhook = delivery ? webhook_of(all, delivery->webhook_id) : NULL;
+    if (d->unsent) {
+        if (delivery)
+            give_back(tx, delivery);
+        return;
+    }
     /* What arrived has arrived, whoever sent it; of failures only the sender's counts,
      * or another one's try would be taken from it. */
     if (!webhook || delivery->state != DELIVERY_PENDING ||

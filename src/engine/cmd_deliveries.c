@@ -45,16 +45,24 @@ struct taking {
     size_t bytes; /* left */
 };
 
+/* How many the node may have of a webhook.  Nothing ahead for one that fails, since each
+ * failure gives back the rest. */
+static int64_t most_of(const struct webhook *w, size_t each)
+{
+    int64_t most = w->in_flight * (w->failures_in_row ? 1 : ROUNDS_AHEAD);
+    most = most < AHEAD_MOST ? most : AHEAD_MOST;
+    return each == 0 || most < (int64_t)each ? most : (int64_t)each;
+}
+
 static int take_from(struct taking *t, const struct webhook *w)
 {
     struct command *c = t->command;
     struct tx *tx = t->tx;
     struct arena *arena = &c->arena;
-    int64_t ahead = w->in_flight * ROUNDS_AHEAD;
     bool elsewhere = false;
     int64_t here =
         under_way(t->busy, t->busy_count, w->id, tx->engine->owner_id, &elsewhere);
-    ahead = (ahead < AHEAD_MOST ? ahead : AHEAD_MOST) - here;
+    int64_t ahead = most_of(w, c->deliveries.each) - here;
     size_t room = c->deliveries.count - c->deliveries.out_count;
     room = room < t->share ? room : t->share;
     if (elsewhere || ahead <= 0 || room == 0 || t->bytes == 0)

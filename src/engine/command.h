@@ -255,6 +255,7 @@ struct command {
         } webhook_test;
         struct {          /* takes what is due, for this node to send */
             size_t count; /* at most so many */
+            size_t each;  /* and of a webhook, with what it has under way; 0: any */
             size_t bytes; /* and about so much of bodies; 0: LIMIT_DELIVERIES_BYTES */
             struct sending *out; /* of each webhook in the order they are to be sent */
             size_t out_count;

@@ -354,17 +354,25 @@ static void on_taken(struct command *command, void *arg)
     report(sender);
 }
 
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 static void ask(struct webhook_sender *sender)
 {
     size_t room = HELD_MAX - sender->held;
+    size_t bytes =
+        sender->held_bytes < HELD_BYTES_MAX ? HELD_BYTES_MAX - sender->held_bytes : 0;
 
-    if (!sender->wanted || sender->asking || sender->stopping || room == 0 ||
-        sender->held_bytes >= HELD_BYTES_MAX)
+    if (!sender->wanted || sender->asking || sender->stopping || room == 0 || bytes == 0)
         return;
     struct command *command = command_new(OP_DELIVERIES);
     int r = command ? 0 : -HF_NOMEM;
     if (r == 0) {
-        command->deliveries.count = room < LIMIT_DELIVERIES ? room : LIMIT_DELIVERIES;
+        command->deliveries.count = least(LIMIT_DELIVERIES, room);
+        command->deliveries.each = 1 + room / 4; /* whoever hangs leaves some to others */
+        command->deliveries.bytes = least(LIMIT_DELIVERIES_BYTES, 1 + bytes / 4);
         command->done = on_taken;
         command->done_arg = sender;
         r = sender->options.submit(sender->options.arg, command);
