@@ -15,6 +15,9 @@
 #include "base/limits.h"
 #include "base/process.h"
 #include "engine/recovery.h"
+#include "store/webhooks.h"
+
+enum { PENDING_LOOKED_AT = 10000 };
 
 /* ---- gathered in the reader's thread ---- */
 
@@ -31,6 +34,8 @@ struct scrape {
     struct queue_line *queues; /* the oldest, then one for all others */
     size_t queue_count;
     int64_t overdue_at; /* deadline of the run that is over it the longest; 0 */
+    int64_t pending;    /* deliveries; at most PENDING_LOOKED_AT */
+    int64_t pending_since;
 };
 
 static const struct queue_counts *counts_of(const struct queue_counts *list, size_t count,
@@ -78,6 +83,9 @@ static int gather(struct store *store, struct look *look)
         r = store_counts(store, &scrape->arena, &counts, &count);
     if (r == 0)
         r = store_run_overdue(store, now, &overdue_at);
+    if (r == 0)
+        r = store_deliveries_pending(store, PENDING_LOOKED_AT, &scrape->pending,
+                                     &scrape->pending_since);
     if (r < 0)
         return r;
     memset(scrape->queues, 0, (LIMIT_METRIC_QUEUES + 1) * sizeof(*scrape->queues));
@@ -121,6 +129,12 @@ static void write_jobs(struct metrics *m, const struct scrape *scrape, int64_t n
     metrics_family(m, "holdfast_oldest_overdue_run_age_seconds", METRIC_GAUGE,
                    "Since the deadline of the run that is over it the longest; 0: none.");
     metrics_seconds(m, scrape->overdue_at ? now - scrape->overdue_at : 0, NULL);
+    metrics_family(m, "holdfast_deliveries_pending", METRIC_GAUGE,
+                   "Deliveries to webhooks that are on their way; counted to 10,000.");
+    metrics_int(m, scrape->pending, NULL);
+    metrics_family(m, "holdfast_oldest_pending_delivery_age_seconds", METRIC_GAUGE,
+                   "Since the event of the oldest of those; 0: none.");
+    metrics_seconds(m, scrape->pending_since ? now - scrape->pending_since : 0, NULL);
 }
 
 /* The plain counters of the engine. */
@@ -153,9 +167,28 @@ static const struct {
     TOTAL("holdfast_sweeps_total", sweeps, "Sweeps for runs without a live owner."),
     TOTAL("holdfast_zombies_swept_total", swept, "Runs that sweeps found and failed."),
     TOTAL("holdfast_commands_total", commands, "Commands applied."),
+    TOTAL("holdfast_deliveries_total", work.deliveries,
+          "Deliveries to webhooks that were written through this node."),
+    TOTAL("holdfast_deliveries_failed_total", work.deliveries_lost,
+          "Deliveries that have failed for good."),
+    TOTAL("holdfast_webhooks_paused_total", work.webhooks_paused,
+          "Webhooks that were paused because they kept failing."),
+    TOTAL("holdfast_webhooks_disabled_total", work.webhooks_disabled,
+          "Webhooks whose receiver said that it is gone."),
     TOTAL("holdfast_batches_reapplied_total", second_passes,
           "Batches applied a second time, command by command, after one of them failed."),
 };
+
+static void write_tries(struct metrics *m, const struct engine_work *work)
+{
+    metrics_family(m, "holdfast_delivery_tries_total", METRIC_COUNTER,
+                   "Tries to deliver an event to a webhook, by outcome.");
+    metrics_int(m, (int64_t)work->delivered, LABELS("outcome", "delivered"));
+    metrics_int(m, (int64_t)work->delivery_failures, LABELS("outcome", "failed"));
+    metrics_family(m, "holdfast_delivery_seconds", METRIC_HISTOGRAM,
+                   "From the start of a try to its end.");
+    metrics_histogram(m, &work->delivery_time, histogram_times, NULL);
+}
 
 static void write_totals(struct metrics *m, const struct engine_totals *t)
 {
@@ -285,6 +318,7 @@ static void write_all(struct metrics *m, const struct scrape *scrape)
         write_jobs(m, scrape, now);
     write_node(m, &status, now);
     write_totals(m, &status.totals);
+    write_tries(m, &status.totals.work);
     write_histograms(m, &status.totals);
     http_figures_write(api->http_figures, m);
     write_server(m, &stats);

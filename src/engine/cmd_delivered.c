@@ -84,6 +84,7 @@ static void conclude(struct tx *tx, struct delivery *d, const struct delivered *
     d->last_status = report->status;
     d->last_error = report->ok ? (struct slice){ 0 } : report->error;
     bool over = report->ok || report->gone || d->tries > (int)array_len(delays_s);
+    histogram_add_time(&work->delivery_time, report->duration_us);
     if (report->ok)
         work->delivered++;
     else

@@ -26,6 +26,7 @@ struct engine_work {
     uint64_t deliveries, delivered;              /* of webhooks: written, taken by them */
     uint64_t delivery_failures, deliveries_lost; /* tries; failed for good */
     uint64_t webhooks_paused, webhooks_disabled; /* because of how they fared */
+    struct histogram delivery_time;              /* of a try of a delivery */
     struct histogram fire_lateness;              /* from the fire time to its job */
 };
 
