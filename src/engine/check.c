@@ -21,7 +21,7 @@ enum { CHECK_ROWS = 10000, CHECK_COLUMNS = 3, SENTENCE_BYTES = 1000 };
 
 /* ---- the rules ---- */
 
-enum subject { SUBJECT_job, SUBJECT_reservation };
+enum subject { SUBJECT_job, SUBJECT_reservation, SUBJECT_schedule };
 
 struct rule {
     int invariant;
@@ -117,7 +117,7 @@ static int tell_of_row(struct check *c, const struct pass *pass, struct db_rows 
     struct check_finding finding = { 0 };
     if (pass->subject == SUBJECT_job) {
         finding.job_id = values[0];
-    } else {
+    } else if (pass->subject == SUBJECT_reservation) {
         finding.reservation_id = values[0];
         finding.queue_id = values[1];
     }

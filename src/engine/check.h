@@ -19,6 +19,8 @@
  *   I8   a retry stands where its original stood, and is the same work
  *   I10  the counts equal the rows; accepted = live + terminal + pruned; nothing
  *        is left of what was removed, and nothing is missing of what is there
+ *   Of schedules: no fire time has two outcomes (I3); each that is counted is on
+ *        record or pruned, with its job (I10)
  *   and that the constraints and indexes that keep them exist.
  *
  * What rows cannot show: I1 (a job that was acknowledged and is not there leaves

@@ -9,7 +9,7 @@
 #include "engine/endpoint.h"
 #include "engine/fire.h"
 
-enum { TIMES = EDIT_WHEN | EDIT_START | EDIT_END };
+enum { TIMES = EDIT_WHEN | EDIT_START | EDIT_END, DROPPED_FIRES = 1000 };
 
 /* ---- finding ---- */
 
@@ -311,6 +311,11 @@ int apply_schedule_drop(struct tx *tx, struct command *c)
         r = endpoint_drop(tx, s.id);
     if (r >= 0)
         r = store_schedule_delete(tx->store, s.id);
+    /* Of a long history retention forgets the rest, bit by bit. */
+    if (r == 0)
+        r = store_fires_prune(tx->store, s.id, INT64_MAX, DROPPED_FIRES) < 0
+                ? tx->store->failed
+                : 0;
     if (r < 0)
         return r;
     tell_schedule(tx, &s, 0, "schedule.deleted", ",\"kind\":%s", quoted(tx, s.kind));

@@ -419,6 +419,12 @@ static int64_t do_webhooks(struct engine *engine, int64_t now)
     return webhooks_step(engine);
 }
 
+static int64_t do_fires_retention(struct engine *engine, int64_t now)
+{
+    (void)now;
+    return retention_fires_step(engine);
+}
+
 static int64_t do_fold(struct engine *engine, int64_t now)
 {
     int64_t r = 1;
@@ -430,7 +436,8 @@ static int64_t do_fold(struct engine *engine, int64_t now)
 
 static int64_t do_prune(struct engine *engine, int64_t now)
 {
-    static const duty parts[] = { do_forget, do_retention, do_webhooks, do_fold };
+    static const duty parts[] = { do_forget, do_retention, do_fires_retention,
+                                  do_webhooks, do_fold };
     if (engine->next_prune > now)
         return 0;
     engine->next_prune = now + PRUNE_INTERVAL_US;

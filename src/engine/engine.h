@@ -154,6 +154,7 @@ struct engine {
     int64_t next_dispatch; /* the gentle start lets go of more */
     int64_t next_delivery; /* earliest known; INT64_MAX: none, or nobody sends here */
     int64_t prune_after;   /* cursor of retention */
+    int64_t prune_fires_after;
     int64_t prune_deliveries_after;
     struct reclass { /* cursor through the ready index, see kinds.c */
         bool under_way;
@@ -475,6 +476,8 @@ must_check int webhooks_turns(struct tx *tx, struct turn **ret, size_t *ret_coun
 
 /* retention.c: one small step; returns how many jobs it removed */
 int64_t retention_step(struct engine *engine);
+/* retention_fires.c: the same for outcomes of fire times */
+int64_t retention_fires_step(struct engine *engine);
 /* Removes a job that is over, if it was not retried, and all before it in its chain.
  * Returns how many, or negative. */
 int64_t prune_chain(struct tx *tx, int64_t tail);

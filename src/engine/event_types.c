@@ -91,8 +91,11 @@ static const struct event_type table[] = {
       "Fire times passed while nobody was there; `policy` says what became of them.",
       "{" SCHEDULE ",\"count\":12,\"first\":\"2026-08-01T00:00:00.000Z\","
       "\"last\":\"2026-08-01T11:00:00.000Z\",\"policy\":\"once\"}" },
-    { "schedule.skipped", "schedule", "A fire time made no job.",
-      "{" SCHEDULE ",\"reason\":\"overlap\"}" },
+    { "schedule.skipped", "schedule",
+      "Its job was still there when its time came again. Told when that begins, not for "
+      "each fire time after it.",
+      "{" SCHEDULE ",\"count\":1,\"first\":\"2026-08-01T12:00:00.000Z\","
+      "\"last\":\"2026-08-01T12:00:00.000Z\",\"reason\":\"overlap\"}" },
     { "schedule.stalled", "schedule",
       "It cannot fire: the system does not have its time zone any more.",
       "{" SCHEDULE ",\"problem\":\"There is no time zone Mars/Olympus here.\"}" },

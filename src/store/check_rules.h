@@ -128,9 +128,30 @@ R(2, "r.job_id IS NOT NULL AND r.finished_at IS NULL AND r.started_at < {long_ag
      "AND (o.id IS NULL OR (o.state <> 1 AND COALESCE(o.ended_at, 0) < {long_ago}))", \
   "Job {id} is {x.state} for an owner that is gone, and no recovery has resolved it for days.")
 
+/* s: a schedule.  x: how many fire times it counts; y: how many it can show. */
+#define CHECK_FIRES_SUM \
+    "COALESCE((SELECT CAST(sum(f.count) AS BIGINT) FROM fires f WHERE f.schedule_id = s.id), 0)"
+#define CHECK_SCHEDULE_RULES(R) \
+R(10, "s.fire_count <> s.fires_pruned + " CHECK_FIRES_SUM, \
+  "Schedule {id} counts {x} fire times, but what became of {y} is on record.") \
+R(10, "EXISTS (SELECT 1 FROM fires f WHERE f.schedule_id = s.id AND f.last_at > s.cursor_at)", \
+  "Schedule {id} has the outcome of a fire time that it has not come to yet.")
+
+/* x: the first of them; y: how many rows. */
+#define CHECK_RANGE_RULES(R) \
+R(3, "1 = 1", "Schedule {id} has fire times with two outcomes, in {y} places; the first is {x}.")
+
+/* f: a fire that ran; j: its job, whose id is the subject.  x: the fire's schedule; y:
+ * the job's.  Retention takes jobs and fires each in its time. */
+#define CHECK_FIRED_RULES(R) \
+R(10, "j.id IS NULL AND NOT EXISTS (SELECT 1 FROM counters c WHERE c.pruned > 0)", \
+  "Job {id}, which schedule {x} made, is not there, and nothing was ever pruned.") \
+R(10, "j.id IS NOT NULL AND COALESCE(j.schedule_id, 0) <> f.schedule_id", \
+  "Job {id} is on record as made by schedule {x}, but says that it was made by {y}.")
+
 /* The passes: P(name, what {id} is). */
 #define CHECK_PASSES(P) \
-P(JOB, job) P(RETRY, job) P(UNRETRIED, job) P(FORK, job) P(KEY, job) P(RUN, job) \
+P(SCHEDULE, schedule) P(RANGE, schedule) P(FIRED, job) P(JOB, job) P(RETRY, job) P(UNRETRIED, job) P(FORK, job) P(KEY, job) P(RUN, job) \
 P(TWICE, job) P(PAYLOAD, job) P(GHOST, job) P(HOLD, reservation) P(RESERVATION, reservation)
 
 /* The constraints and indexes that must exist: C(invariant, name, table, unique,

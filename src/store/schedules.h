@@ -95,3 +95,12 @@ must_check int store_endpoints_load(struct store *store, struct endpoint *list,
 /* Writes that of those whose id is not 0. */
 must_check int store_endpoints_fare(struct store *store, const struct endpoint *list,
                                     size_t count);
+
+/* ---- forgetting ---- */
+
+/* The first schedule above `after` that has outcomes on record; 0: none. */
+must_check int store_fires_of_next(struct store *store, int64_t after, int64_t *ret);
+/* Removes up to `limit` outcomes of fire times before `before`, the oldest first, and
+ * counts them in the schedule, if it is there and locked.  How many rows, or negative. */
+must_check int64_t store_fires_prune(struct store *store, int64_t schedule_id,
+                                     int64_t before, size_t limit);

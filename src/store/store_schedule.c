@@ -342,3 +342,34 @@ int store_schedules_live(struct store *store, const int64_t *ids, size_t count,
     db_done(&rows);
     return r < 0 ? store_fail(store, r) : 0;
 }
+
+/* ---- forgetting ---- */
+
+int store_fires_of_next(struct store *store, int64_t after, int64_t *ret)
+{
+    return store_int(store, SQL_FIRES_OF_NEXT, (struct db_value[]){ db_int(after) }, 0,
+                     ret);
+}
+
+int64_t store_fires_prune(struct store *store, int64_t schedule_id, int64_t before,
+                          size_t limit)
+{
+    struct db_rows rows;
+    int64_t removed = 0, count = 0;
+    int r = store_flush(store);
+    if (r < 0)
+        return r;
+    r = db_query(store->db, SQL_FIRES_PRUNE,
+                 (struct db_value[]){ db_int(schedule_id), db_int(before),
+                                      db_int((int64_t)limit) },
+                 1, &rows);
+    while (r >= 0 && (r = db_next(&rows)) > 0) {
+        removed++;
+        count += db_get_int(&rows, 0);
+    }
+    db_done(&rows);
+    if (r >= 0 && count > 0)
+        r = db_post(store->db, SQL_SCHEDULE_PRUNED,
+                    (struct db_value[]){ db_int(schedule_id), db_int(count) }, 1);
+    return r < 0 ? store_fail(store, r) : removed;
+}
