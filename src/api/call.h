@@ -131,6 +131,7 @@ struct route {
 /* Families; each ends with a NULL path.  routes.c lists them. */
 extern const struct route job_routes[];
 extern const struct route claim_routes[];
+extern const struct route endpoint_routes[];
 extern const struct route event_routes[];
 extern const struct route job_list_routes[];
 extern const struct route job_many_routes[];

@@ -158,6 +158,8 @@ static const struct {
           "Warnings about runs older than their queue's stale_after_ms."),
     TOTAL("holdfast_late_results_total", work.late_results,
           "Results refused because their run had ended, kept as events."),
+    TOTAL("holdfast_endpoint_duplicate_starts_total", work.duplicate_starts,
+          "Endpoints that started again within 5 seconds of their last start."),
     TOTAL("holdfast_owners_died_total", work.reaped_owners,
           "Nodes and workers judged dead."),
     TOTAL("holdfast_node_lease_lost_total", rebirths,
@@ -208,6 +210,23 @@ static void write_totals(struct metrics *m, const struct engine_totals *t)
     for (int type = RECOVERY_START; type <= RECOVERY_MANUAL; type++)
         metrics_int(m, (int64_t)t->recoveries[type],
                     LABELS("type", recovery_type_name(type)));
+}
+
+/* A run is a lock on its job: nobody else may execute it until it ends. */
+static void write_locks(struct metrics *m, const struct engine_work *w)
+{
+    const struct {
+        const char *action;
+        uint64_t count;
+    } rows[] = { { "taken", w->claims },
+                 { "extended", w->locks_extended },
+                 { "released", w->completions + w->locks_released },
+                 { "expired", w->locks_expired } };
+    metrics_family(m, "holdfast_locks_total", METRIC_COUNTER,
+                   "Runs begun, kept by their owner's beat, ended, and ended because "
+                   "their time or their owner's was over.");
+    for (size_t i = 0; i < array_len(rows); i++)
+        metrics_int(m, (int64_t)rows[i].count, LABELS("action", rows[i].action));
 }
 
 static void write_histograms(struct metrics *m, const struct engine_totals *t)
@@ -319,6 +338,7 @@ static void write_all(struct metrics *m, const struct scrape *scrape)
     write_node(m, &status, now);
     write_totals(m, &status.totals);
     write_tries(m, &status.totals.work);
+    write_locks(m, &status.totals.work);
     write_histograms(m, &status.totals);
     http_figures_write(api->http_figures, m);
     write_server(m, &stats);

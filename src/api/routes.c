@@ -7,6 +7,7 @@
 static const struct route *const families[] = {
     claim_routes,
     direct_routes,
+    endpoint_routes,
     event_routes,
     health_routes,
     job_routes,

@@ -260,3 +260,23 @@ int schedule_read(const struct slice *values, size_t count, struct arena *arena,
     }
     return r < 0 ? r : settle_when(values, edit, error);
 }
+
+int schedule_read_pause(const struct slice values[2], int64_t now, struct arena *arena,
+                        struct error *error, struct schedule_edit *edit)
+{
+    struct schedule *to = &edit->with;
+    int r = 0;
+
+    edit->set = EDIT_PAUSED;
+    *to = schedule_defaults();
+    to->paused = PAUSED_ITSELF;
+    if (values[0].p)
+        r = json_get_text(values[0], "reason", LIMIT_TEXT_BYTES, arena, error,
+                          &to->paused_reason);
+    if (r == 0 && values[1].p)
+        r = json_get_time(values[1], "until", error, &to->paused_until);
+    if (r == 0 && values[1].p && to->paused_until <= now)
+        r = error_set(error, -HF_INVALID, "until",
+                      "until is a time that has passed; it must be one to come.");
+    return r;
+}

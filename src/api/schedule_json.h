@@ -54,6 +54,11 @@ must_check int schedule_read(const struct slice *values, size_t count,
                              struct arena *arena, struct error *error,
                              struct schedule_edit *edit);
 
+/* Pausing: the values of `reason` and `until`, which must be after `now`. */
+must_check int schedule_read_pause(const struct slice values[2], int64_t now,
+                                   struct arena *arena, struct error *error,
+                                   struct schedule_edit *edit);
+
 /* active, paused, stalled or ended. */
 const char *schedule_status(const struct schedule *schedule);
 /* When it fires next; 0 while it does not, by itself. */

@@ -287,21 +287,6 @@ static void change(struct call *call)
 
 /* ---- paused ---- */
 
-static int read_pause(struct call *call, const struct slice *v, struct arena *arena,
-                      struct error *error, struct schedule *to)
-{
-    int r = 0;
-    if (v[0].p)
-        r = json_get_text(v[0], "reason", LIMIT_TEXT_BYTES, arena, error,
-                          &to->paused_reason);
-    if (r == 0 && v[1].p)
-        r = json_get_time(v[1], "until", error, &to->paused_until);
-    if (r == 0 && v[1].p && to->paused_until <= clock_wall_us(call->api->options.clock))
-        r = error_set(error, -HF_INVALID, "until",
-                      "until is a time that has passed; it must be one to come.");
-    return r;
-}
-
 static void pause_schedule(struct call *call)
 {
     static const char *const names[] = { "reason", "until" };
@@ -314,11 +299,8 @@ static void pause_schedule(struct call *call)
     struct command *command = begin_edit(call, id);
     if (!command)
         return;
-    struct schedule_edit *edit = &command->schedule.edit;
-    edit->set = EDIT_PAUSED;
-    edit->with = schedule_defaults();
-    edit->with.paused = PAUSED_ITSELF;
-    int r = read_pause(call, v, &command->arena, &error, &edit->with);
+    int r = schedule_read_pause(v, clock_wall_us(call->api->options.clock),
+                                &command->arena, &error, &command->schedule.edit);
     finish_edit(call, command, r, &error);
 }
 

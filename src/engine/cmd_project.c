@@ -57,6 +57,8 @@ static int set_pause(struct tx *tx, struct command *c, struct project *project, 
     int r = store_project_pause(tx->store, project->id, on, &schedules);
     if (r == 0)
         r = store_project_update(tx->store, project);
+    if (r == 0 && !on && tx->now < tx->engine->next_fire)
+        tx->engine->next_fire = tx->now;
     if (r == 0)
         tell_project(tx, project, on ? "project.paused" : "project.resumed", "schedules",
                      schedules);

@@ -157,7 +157,10 @@ static int check_pause(struct tx *tx, struct command *c)
 static int check_whole(struct tx *tx, struct command *c, const struct schedule *s)
 {
     const struct schedule_edit *edit = &c->schedule.edit;
-    struct schedule_edit whole = { .endpoint = edit->endpoint || schedule_is_endpoint(s),
+    /* Nobody makes an endpoint by giving its jobs' payload. */
+    bool given = (edit->set & (EDIT_KIND | EDIT_PAYLOAD)) != 0;
+    struct schedule_edit whole = { .endpoint = edit->endpoint ||
+                                               (!given && schedule_is_endpoint(s)),
                                    .set = ~0u,
                                    .with = *s };
     whole.with.paused_until = edit->with.paused_until;

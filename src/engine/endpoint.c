@@ -149,19 +149,6 @@ static int new_request(struct tx *tx, struct command *c, struct endpoint *endpoi
     return endpoint->request.p ? 0 : store_fail(tx->store, -HF_NOMEM);
 }
 
-/* What is fixed of an endpoint, whoever changes the schedule that it is. */
-static int check_schedule(struct command *c)
-{
-    const struct schedule_edit *edit = &c->schedule.edit;
-    if (edit->set & (EDIT_KIND | EDIT_PAYLOAD))
-        return error_set(&c->error, -HF_CONFLICT,
-                         edit->set & EDIT_KIND ? "kind" : "payload",
-                         "Schedule %lld is an endpoint; what it sends is changed there, "
-                         "by its url, method, headers and body.",
-                         (long long)edit->id);
-    return 0;
-}
-
 static int write(struct tx *tx, const struct schedule_edit *edit,
                  struct schedule *schedule, const struct endpoint *endpoint)
 {
@@ -188,8 +175,6 @@ int endpoint_edit(struct tx *tx, struct command *c, struct schedule *schedule)
                    ? error_set(&c->error, -HF_NOT_FOUND, NULL,
                                "There is no endpoint %lld.", (long long)edit->id)
                    : 0;
-    if (r == 0)
-        r = check_schedule(c);
     if (r == 0 && (edit->id == 0 || edit->set & EDIT_REQUEST))
         r = new_request(tx, c, &endpoint);
     if (r < 0)

@@ -79,6 +79,16 @@ must_check int store_endpoint_update(struct store *store, const struct endpoint 
 /* 1: there was one; 0; negative. */
 must_check int store_endpoint_delete(struct store *store, int64_t id);
 
+/* The newest jobs of an endpoint, newest first, in short. */
+struct recent_run {
+    int state, outcome; /* outcome: 0 while there is none */
+    bool retry;
+    int64_t run_at, started_at, finished_at;
+};
+must_check int store_endpoint_recent(struct store *store, int64_t id, size_t limit,
+                                     struct arena *arena, struct recent_run **ret,
+                                     size_t *ret_count);
+
 /* The requests of endpoints, each once; absent where there is none such any more. */
 struct endpoint_request {
     int64_t id;

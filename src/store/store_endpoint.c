@@ -38,6 +38,33 @@ int store_endpoint_delete(struct store *store, int64_t id)
     return (int)run(store, SQL_ENDPOINT_DELETE, (struct db_value[]){ db_int(id) });
 }
 
+int store_endpoint_recent(struct store *store, int64_t id, size_t limit,
+                          struct arena *arena, struct recent_run **ret, size_t *ret_count)
+{
+    struct recent_run *list = arena_array(arena, struct recent_run, limit);
+    struct db_rows rows;
+    size_t n = 0;
+    if (!list)
+        return -HF_NOMEM;
+    int r = db_query(store->db, SQL_ENDPOINT_RECENT,
+                     (struct db_value[]){ db_int(id), db_int((int64_t)limit) }, 1, &rows);
+    while (r >= 0 && (r = db_next(&rows)) > 0) {
+        assert(n < limit);
+        list[n++] = (struct recent_run){ .state = (int)db_get_int(&rows, 0),
+                                         .retry = db_get_int(&rows, 1) != 0,
+                                         .run_at = db_get_int(&rows, 2),
+                                         .started_at = db_get_int(&rows, 3),
+                                         .finished_at = db_get_int(&rows, 4),
+                                         .outcome = (int)db_get_int(&rows, 5) };
+    }
+    db_done(&rows);
+    if (r < 0)
+        return store_fail(store, r);
+    *ret = list;
+    *ret_count = n;
+    return 0;
+}
+
 /* ---- by the set ---- */
 
 /* Queries for `count` ids that stand `stride` bytes apart. */

@@ -71,6 +71,7 @@ test('jobs are counted by queue and state', async (t) => {
     equal(of('holdfast_runs_started_total'), 2)
     equal(of('holdfast_runs_failed_total{type="other"}'), 1)
     equal(of('holdfast_retries_total'), 1)
+    equal(['taken', 'released', 'expired'].map((action) => of(`holdfast_locks_total{action="${action}"}`)), [2, 2, 0])
     equal(of('holdfast_queue_wait_seconds_count'), 2)
     equal(of('holdfast_run_seconds_count{outcome="completed"}'), 1)
     equal(of('holdfast_run_seconds_count{outcome="failed"}'), 1)
