@@ -15,7 +15,6 @@
  * A line that cannot be taken is told, and the others are. */
 #include <errno.h>
 #include <inttypes.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -23,13 +22,10 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "cli/crontab.h"
+#include "cli/crontab_config.h"
 #include "cli/schedules.h"
 
-enum { SLUG_BYTES = 40, HASH_DIGITS = 6, VARIABLES_MAX = 100 };
-
-/* The first line of what we write: only a file that begins with it is written over. */
-#define CONFIG_MARK "; Made by holdfast schedules import crontab."
+enum { SLUG_BYTES = 40, HASH_DIGITS = 6 };
 
 enum result { CREATED, UPDATED, UNCHANGED, WOULD, REFUSED, OTHER, RESULTS };
 static const char *const result_names[RESULTS] = {
@@ -42,10 +38,7 @@ struct import {
     const char *project, *prefix, *zone;
     bool has_user, dry_run;
     int64_t line;
-    struct variable {
-        struct slice name, value;
-    } variables[VARIABLES_MAX];
-    size_t variable_count;
+    struct crontab_variables variables;
     char (*names)[LIMIT_NAME_BYTES + 1]; /* that were given out */
     size_t name_count, name_room;
     int64_t counts[RESULTS];
@@ -141,90 +134,6 @@ static int take_name(struct import *import, char name[LIMIT_NAME_BYTES + 1])
     }
     memcpy(import->names[import->name_count++], name, LIMIT_NAME_BYTES + 1);
     return 0;
-}
-
-/* ---- the configuration ---- */
-
-/* One word as argv and environment are split: in single quotes, where it needs them. */
-static void put_word(struct buf *buf, struct slice name, struct slice value)
-{
-    buf_byte(buf, '\'');
-    if (name.n > 0) {
-        buf_add(buf, name);
-        buf_byte(buf, '=');
-    }
-    for (size_t i = 0; i < value.n; i++)
-        if (value.p[i] == '\'')
-            buf_text(buf, "'\\''");
-        else
-            buf_byte(buf, value.p[i]);
-    buf_byte(buf, '\'');
-}
-
-static struct slice variable(const struct import *import, const char *name,
-                             const char *otherwise)
-{
-    for (size_t i = 0; i < import->variable_count; i++)
-        if (slice_equal(import->variables[i].name, slice_of(name)))
-            return import->variables[i].value;
-    return slice_of(otherwise);
-}
-
-/* cron starts a command at home; whose that is, is known where the line names a user. */
-static struct slice home_of(const struct import *import, const struct crontab_line *entry)
-{
-    struct slice home = variable(import, "HOME", NULL);
-    char user[LIMIT_NAME_BYTES + 1];
-
-    if (home.p || !entry->user.p || entry->user.n > LIMIT_NAME_BYTES)
-        return home;
-    snprintf(user, sizeof(user), "%.*s", (int)entry->user.n, entry->user.p);
-    const struct passwd *known = getpwnam(user);
-    return known ? arena_dup(&import->cli->arena, slice_of(known->pw_dir)) : home;
-}
-
-/* Those that are about cron itself are no business of the command's. */
-static bool is_crons_own(struct slice name)
-{
-    static const char *const own[] = { "SHELL", "MAILTO", "MAILFROM", "CRON_TZ" };
-    for (size_t i = 0; i < array_len(own); i++)
-        if (slice_equal(name, slice_of(own[i])))
-            return true;
-    return false;
-}
-
-static void put_environment(struct import *import)
-{
-    bool any = false;
-    for (size_t i = 0; i < import->variable_count; i++) {
-        const struct variable *v = &import->variables[i];
-        if (is_crons_own(v->name))
-            continue;
-        buf_text(&import->config, any ? " " : "environment = ");
-        put_word(&import->config, v->name, v->value);
-        any = true;
-    }
-    if (any)
-        buf_byte(&import->config, '\n');
-}
-
-static void put_command(struct import *import, const char *name,
-                        const struct crontab_line *entry)
-{
-    struct buf *config = &import->config;
-    struct slice home = home_of(import, entry);
-
-    buf_printf(config, "\n; line %" PRId64 ": %.*s\n[command %s]\nargv = ", import->line,
-               (int)entry->when.n, entry->when.p, name);
-    put_word(config, (struct slice){ 0 }, variable(import, "SHELL", "/bin/sh"));
-    buf_text(config, " -c ");
-    put_word(config, (struct slice){ 0 }, entry->command);
-    buf_byte(config, '\n');
-    if (entry->user.p)
-        buf_printf(config, "user = %.*s\n", (int)entry->user.n, entry->user.p);
-    if (home.p)
-        buf_printf(config, "directory = %.*s\n", (int)home.n, home.p);
-    put_environment(import);
 }
 
 /* ---- the schedule ---- */
@@ -342,7 +251,7 @@ static bool is_of_the_line(int code)
 
 static int import_entry(struct import *import, const struct crontab_line *entry)
 {
-    struct slice zone = variable(import, "CRON_TZ", import->zone);
+    struct slice zone = crontab_variable(&import->variables, "CRON_TZ", import->zone);
     char name[LIMIT_NAME_BYTES + 1], detail[LIMIT_CRON_BYTES + LIMIT_ZONE_BYTES + 8];
     enum result result = WOULD;
     struct error error = { 0 };
@@ -372,32 +281,27 @@ static int import_entry(struct import *import, const struct crontab_line *entry)
     snprintf(detail, sizeof(detail), "%.*s, %.*s", (int)entry->when.n, entry->when.p,
              (int)zone.n, zone.p);
     tell(import, result, result_names[result], name, detail);
-    put_command(import, name, entry);
+    crontab_config_add(&import->config, import->line, name, entry, &import->variables);
     return 0;
 }
 
-/* For the lines below it; a later one takes the place of an earlier one. */
 static int keep_variable(struct import *import, const struct crontab_line *line)
 {
     struct arena *arena = &import->cli->arena;
+    struct slice name = arena_dup(arena, line->name);
+    struct slice value = arena_dup(arena, line->value);
     bool mail = slice_equal(line->name, SLICE("MAILTO"));
-    size_t i = 0;
 
-    while (i < import->variable_count &&
-           !slice_equal(import->variables[i].name, line->name))
-        i++;
-    if (i == VARIABLES_MAX) {
-        refuse(import, NULL, "There are over 100 variables; the rest is left out.");
-        return 0;
-    }
-    import->variables[i] =
-        (struct variable){ arena_dup(arena, line->name), arena_dup(arena, line->value) };
-    if (i == import->variable_count)
-        import->variable_count++;
-    tell(import, OTHER, "variable", NULL,
-         mail ? "MAILTO is left out: what a command prints is kept with its job"
-              : arena_dup(arena, line->name).p);
-    return arena_end(arena);
+    int r = arena_end(arena);
+    if (r < 0)
+        return r;
+    if (crontab_set(&import->variables, name, value))
+        tell(import, OTHER, "variable", NULL,
+             mail ? "MAILTO is left out: what a command prints is kept with its job"
+                  : name.p);
+    else
+        refuse(import, NULL, "There are over 100 variables; this one is left out.");
+    return 0;
 }
 
 static int import_line(struct import *import, struct slice text)
@@ -463,39 +367,6 @@ static const char *machine_zone(struct cli *cli)
     return tz_name_valid(name) ? arena_dup(&cli->arena, name).p : "UTC";
 }
 
-static bool may_replace(const char *path)
-{
-    char first[sizeof(CONFIG_MARK)] = "";
-    FILE *file = fopen(path, "re");
-    bool fine = !file && errno == ENOENT;
-
-    if (file) {
-        fine = fgets(first, sizeof(first), file) && strcmp(first, CONFIG_MARK) == 0;
-        fclose(file);
-    }
-    return fine;
-}
-
-static int write_config(struct import *import, const char *path)
-{
-    struct slice text = { 0 };
-    int r = buf_end(&import->config, &text);
-    if (r < 0)
-        return r;
-    if (!may_replace(path))
-        return cli_fail(import->cli, -HF_CONFLICT,
-                        "%s is there already, and was not made by an import; name "
-                        "another file with --config-out.",
-                        path);
-    FILE *file = fopen(path, "we");
-    bool good = file && fwrite(text.p, 1, text.n, file) == text.n;
-    if (file && fclose(file) != 0)
-        good = false;
-    return good ? 0
-                : cli_fail(import->cli, status_of_errno(errno),
-                           "%s cannot be written: %s.", path, strerror(errno));
-}
-
 static void print_summary(struct import *import, const char *path)
 {
     const int64_t *n = import->counts;
@@ -523,10 +394,10 @@ static int finish(struct import *import, const char *path)
 {
     struct json_writer *w = &import->w;
     struct slice config = { 0 };
-    int r = path && !import->dry_run ? write_config(import, path) : 0;
+    int r = buf_end(&import->config, &config);
 
-    if (r == 0)
-        r = buf_end(&import->config, &config);
+    if (r == 0 && path && !import->dry_run)
+        r = crontab_config_write(config, path, &import->cli->error);
     if (r == 0 && !import->cli->json)
         print_summary(import, path);
     json_end_array(w);
@@ -551,7 +422,7 @@ static int begin(struct cli *cli, struct import *import)
                                .dry_run = cli_option(cli, "dry-run") != NULL };
     buf_init(&import->config, LIMIT_CONFIG_FILE_BYTES);
     buf_init(&import->report, CLI_ANSWER_BYTES);
-    buf_text(&import->config, CONFIG_MARK "\n");
+    crontab_config_begin(&import->config);
     import->w = json_writer(&import->report);
     json_begin_object(&import->w);
     json_key(&import->w, "lines");
@@ -570,13 +441,15 @@ static int begin(struct cli *cli, struct import *import)
 
 int schedule_import(struct cli *cli)
 {
-    const char *path = cli->args[2];
+    const char *path = cli->args[2], *config = cli_option(cli, "config-out");
     struct import *import = new (struct import);
     FILE *file = NULL;
 
     if (!import)
         return -HF_NOMEM;
     int r = begin(cli, import);
+    if (r == 0 && config && !import->dry_run)
+        r = crontab_config_check(config, &cli->error);
     if (r == 0) {
         file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
         if (!file)
@@ -586,7 +459,7 @@ int schedule_import(struct cli *cli)
     if (r == 0)
         r = read_lines(import, file, path);
     if (r == 0)
-        r = finish(import, cli_option(cli, "config-out"));
+        r = finish(import, config);
     if (file && file != stdin)
         fclose(file);
     buf_release(&import->config);

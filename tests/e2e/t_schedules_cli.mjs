@@ -202,7 +202,7 @@ test('a crontab can be tried without a server, and with a column of users', asyn
     has(report.lines[1].detail, '17 * * * *, Europe/Berlin')
     has(report.lines[3].detail, '@daily, Asia/Tokyo')
     has(report.lines[4].detail, 'no command')
-    has(report.config, "argv = '/bin/sh' -c 'cd / && run-parts --report /etc/cron.hourly'\nuser = root\ndirectory = /srv\nenvironment = 'HOME=/srv'\n")
+    has(report.config, `argv = '/bin/sh' -c 'cd / && run-parts --report /etc/cron.hourly'\nuser = "root"\ndirectory = "/srv"\nenvironment = 'HOME=/srv'\n`)
     check(!existsSync(join(t.folder, 'never')), 'a try writes nothing')
     const told = await ask()
     equal(told.code, 1)
