@@ -123,7 +123,8 @@ test('the number of queues with series of their own is bounded', async (t) => {
 
 test('a store that cannot be read is a figure and no failed scrape', async (t) => {
     const server = await startServer(t, { unchecked: true }) // the schema is not what it was
-    await server.enqueue('a')
+    await server.enqueue('a') // figures come a moment after the answer
+    await until('it is counted', async () => (await scrape(server)).of('holdfast_jobs_enqueued_total') === 1)
     const rename = (from, to) => sql(server.store, `ALTER TABLE ${onPostgres ? 'holdfast.' : ''}${from} RENAME TO ${to}`)
     rename('counters', 'elsewhere')
     const without = await scrape(server)
