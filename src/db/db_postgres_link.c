@@ -34,11 +34,18 @@ static const char settings_all[] = "SET client_encoding = 'UTF8';"
 
 /* Statements are short and their plans are known: by index, row by row.  A plan
  * that waits for ANALYZE to become good is a bad one on a new table, and a new
- * plan for each execution costs more than the execution. */
-static const char settings_writer[] = "SET plan_cache_mode = force_generic_plan;"
-                                      "SET enable_seqscan = off;"
-                                      "SET enable_hashjoin = off;"
-                                      "SET enable_mergejoin = off;";
+ * plan for each execution costs more than the execution.
+ *
+ * A process that is stopped in the middle of a transaction (a signal, a suspended machine)
+ * must not keep the rows and gates it has locked from the others: what is idle in one for
+ * so long is rolled back by the server, and applied again by whoever wakes up. */
+static const char settings_writer[] =
+    "SELECT set_config('idle_in_transaction_session_timeout', '5s', false)"
+    " WHERE current_setting('idle_in_transaction_session_timeout') = '0';"
+    "SET plan_cache_mode = force_generic_plan;"
+    "SET enable_seqscan = off;"
+    "SET enable_hashjoin = off;"
+    "SET enable_mergejoin = off;";
 
 static const char settings_reader[] = "SET default_transaction_read_only = on;";
 

@@ -219,6 +219,7 @@ TEST(what_the_url_says_survives)
     }
     struct db *db = open_more(base, false);
     check_setting(db, "application_name", "holdfast");
+    check_setting(db, "idle_in_transaction_session_timeout", "5s");
     db_close(db);
 }
 
@@ -305,4 +306,26 @@ TEST(a_locked_row_is_skipped_on_postgres)
     }
     db_rollback(one);
     db_rollback(two);
+}
+
+/* A process that was stopped in the middle of a transaction: its locks are let go. */
+TEST(who_is_idle_in_a_transaction_holds_up_nobody_for_long)
+{
+    const char *url = new_things();
+    char hasty[1024];
+    snprintf(hasty, sizeof(hasty),
+             "%s&options=-c%%20idle_in_transaction_session_timeout%%3D100ms", url);
+    cleanup(close_db) struct db *stopped = open_more(hasty, false);
+    cleanup(close_db) struct db *other = open_more(url, false);
+
+    check_setting(stopped, "idle_in_transaction_session_timeout", "100ms");
+    check_int(add(other, 1, 1), 1);
+    check_ok(db_begin(stopped));
+    check_ok(db_script(stopped, "UPDATE things SET name = 'mine'"));
+    check_ok(db_begin(other));
+    check_ok(db_script(other, "UPDATE things SET name = 'theirs'")); /* waits for it */
+    check_ok(db_commit(other));
+    check_err(db_commit(stopped), -HF_UNAVAILABLE);
+    check_ok(db_reconnect(stopped));
+    check_int(one_int(stopped, COUNT), 1);
 }
