@@ -136,7 +136,9 @@ extern const struct route event_routes[];
 extern const struct route job_list_routes[];
 extern const struct route job_many_routes[];
 extern const struct route job_story_routes[];
+extern const struct route delivery_routes[];
 extern const struct route direct_routes[];
+extern const struct route event_type_routes[];
 extern const struct route health_routes[];
 extern const struct route metrics_routes[];
 extern const struct route openapi_routes[];
@@ -149,6 +151,7 @@ extern const struct route schedule_preview_routes[];
 extern const struct route schedule_routes[];
 extern const struct route stats_routes[];
 extern const struct route token_routes[];
+extern const struct route webhook_routes[];
 extern const struct route worker_routes[];
 
 /* The route of a request, with its params; NULL, and *ret_allowed tells whether the

@@ -6,9 +6,11 @@
 /* clang-format off */
 static const struct route *const families[] = {
     claim_routes,
+    delivery_routes,
     direct_routes,
     endpoint_routes,
     event_routes,
+    event_type_routes,
     health_routes,
     job_routes,
     job_list_routes,
@@ -25,6 +27,7 @@ static const struct route *const families[] = {
     schedule_routes,
     stats_routes,
     token_routes,
+    webhook_routes,
     worker_routes,
 };
 /* clang-format on */

@@ -111,10 +111,10 @@ static int check_events(struct slice events, struct error *error)
     cleanup(arena_release) struct arena arena;
     struct slice raw, pattern;
     size_t count = 0;
+    arena_init(&arena, 4096, 1 << 20);
     int r = json_expect(events, "events", JSON_KIND_ARRAY, error);
     if (r < 0)
         return r;
-    arena_init(&arena, 4096, 1 << 20);
     struct json_iter it = json_iter(events);
     for (; r == 0 && json_array_next(&it, &raw); count++) {
         r = json_get_text(raw, "events", LIMIT_NAME_BYTES, &arena, error, &pattern);
@@ -352,6 +352,7 @@ int apply_webhook_test(struct tx *tx, struct command *c)
     cleanup(buf_release) struct buf data;
     struct webhook w = { 0 };
     struct slice text = { 0 };
+    buf_init(&data, 4096);
     int r = lock(tx, c, c->webhook_test.id, c->webhook_test.project_id, &w);
     if (r < 0)
         return r;
@@ -360,7 +361,6 @@ int apply_webhook_test(struct tx *tx, struct command *c)
                          "Webhook %lld is disabled, because its receiver is gone; resume "
                          "it first.",
                          (long long)w.id);
-    buf_init(&data, 4096);
     buf_printf(&data, "{\"webhookId\":\"%lld\",\"name\":%s}", (long long)w.id,
                quoted(tx, w.name));
     r = store_fail(tx->store, buf_end(&data, &text));
