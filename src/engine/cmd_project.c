@@ -98,6 +98,8 @@ static int mark(struct tx *tx, struct command *c, struct project *project)
             r = store_project_pause(tx->store, project->id, true, &schedules);
         if (r == 0)
             r = store_project_update(tx->store, project);
+        if (r == 0)
+            tell_project(tx, project, "project.deleting", "schedules", schedules);
     }
     tx->engine->next_project = tx->now;
     return r;

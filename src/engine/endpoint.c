@@ -105,8 +105,9 @@ static int check_deadline(const struct tx *tx, const struct schedule *schedule,
                           const struct http_payload *request, struct error *error)
 {
     int64_t asked = schedule->max_execution_us;
-    int64_t limit = asked >= 0 ? asked : tx->engine->settings.http_max_execution_us;
-    if (asked == 0 || asked > LIMIT_HTTP_DEADLINE_MS * US_PER_MS)
+    int64_t limit = asked != -1 ? asked : tx->engine->settings.http_max_execution_us;
+    if (asked != -1 && (asked < US_PER_MS || asked % US_PER_MS != 0 ||
+                        asked > LIMIT_HTTP_DEADLINE_MS * US_PER_MS))
         return error_set(
             error, -HF_INVALID, "maxExecutionTimeMs",
             "maxExecutionTimeMs is %lld; it must be a positive integer of at "

@@ -290,8 +290,10 @@ static int check_job(const struct schedule_edit *edit, struct error *error)
     const unsigned request = EDIT_KIND | EDIT_PAYLOAD;
     struct new_job job;
     schedule_job(&edit->with, &job);
-    if (edit->endpoint)
-        job.kind = SLICE("endpoint"); /* its request is another's to check */
+    if (edit->endpoint) { /* its request, and its time, are another's to check */
+        job.kind = SLICE("endpoint");
+        job.max_execution_us = -1;
+    }
     else if (!(edit->set & EDIT_KIND) ||
              ((edit->set & request) != request && slice_equal(job.kind, SLICE("http"))))
         job.kind = SLICE("any");
