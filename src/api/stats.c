@@ -32,15 +32,28 @@ static void put_jobs(struct json_writer *w, const struct queue_counts *list, siz
 }
 
 /* Thousandths, so that a slow service does not show 0; a number without exponent. */
+static void put_thousandths(struct json_writer *w, const char *key, uint64_t n)
+{
+    char text[40];
+    snprintf(text, sizeof(text), "%llu.%03llu", (unsigned long long)(n / 1000),
+             (unsigned long long)(n % 1000));
+    json_put_raw(w, key, slice_of(text));
+}
+
 static void put_rate(struct json_writer *w, const char *key, uint64_t count,
                      int64_t uptime_us)
 {
-    char text[40];
     int64_t ms = uptime_us / US_PER_MS;
-    uint64_t rate = ms > 0 ? count * 1000000 / (uint64_t)ms : 0;
-    snprintf(text, sizeof(text), "%llu.%03llu", (unsigned long long)(rate / 1000),
-             (unsigned long long)(rate % 1000));
-    json_put_raw(w, key, slice_of(text));
+    put_thousandths(w, key, ms > 0 ? count * 1000000 / (uint64_t)ms : 0);
+}
+
+static void put_mean(struct json_writer *w, const char *key, const struct histogram *h,
+                     int64_t thousandths)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < array_len(h->counts); i++)
+        count += h->counts[i];
+    put_thousandths(w, key, count > 0 ? (uint64_t)(h->sum * thousandths) / count : 0);
 }
 
 static void put_node(struct json_writer *w, const struct node_status *s, size_t waiting,
@@ -68,7 +81,9 @@ static void put_node(struct json_writer *w, const struct node_status *s, size_t 
     json_put_int(w, "commits", (int64_t)t->piles);
     json_put_int(w, "commands", (int64_t)t->commands);
     json_put_int(w, "largestBatch", (int64_t)t->largest_pile);
-    json_key(w, "perSecond"); /* since the start */
+    put_mean(w, "meanBatch", &t->pile_size, 1000);
+    put_mean(w, "meanCommitMs", &t->commit_time, 1); /* microseconds */
+    json_key(w, "perSecond");                        /* since the start */
     json_begin_object(w);
     put_rate(w, "started", work->claims, uptime);
     put_rate(w, "completed", work->completions, uptime);

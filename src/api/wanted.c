@@ -73,6 +73,18 @@ static int take_kind(struct reading *reading, const char *name, struct slice val
     return take_name(reading, name, value, &reading->wanted->filter.kind);
 }
 
+static int take_schedule(struct reading *reading, const char *name, struct slice value)
+{
+    int64_t *id = &reading->wanted->filter.schedule_id;
+    struct error none = { 0 };
+    int r = json_check(value, 1, &none);
+    if (r == 0)
+        r = json_get_int(value, name, 1, INT64_MAX, &none, id);
+    return r < 0 ? error_set(reading->error, -HF_INVALID, name,
+                             "schedule must be the id of a schedule, such as 1042.")
+                 : 0;
+}
+
 static int check_text(struct reading *reading, const char *name, struct slice value)
 {
     if (value.n == 0 || value.n > LIMIT_TEXT_BYTES)
@@ -124,15 +136,11 @@ static const struct {
     const char *name;
     int (*take)(struct reading *reading, const char *name, struct slice value);
 } fields[] = {
-    { "state", take_states },
-    { "final", take_final },
-    { "queue", take_queue },
-    { "project", take_project },
-    { "kind", take_kind },
-    { "uniqueKey", take_key },
-    { "q", take_search },
-    { "createdAfter", take_after },
-    { "createdBefore", take_before },
+    { "state", take_states },       { "final", take_final },
+    { "queue", take_queue },        { "project", take_project },
+    { "kind", take_kind },          { "schedule", take_schedule },
+    { "uniqueKey", take_key },      { "q", take_search },
+    { "createdAfter", take_after }, { "createdBefore", take_before },
 };
 
 static const struct slice metadata_prefix = SLICE_INIT("metadata.");

@@ -6,6 +6,7 @@
  *   final       true: only jobs whose retries are over (the dead-letter view);
  *               false: only others
  *   queue, kind, project, uniqueKey
+ *   schedule    the id of the schedule that made it, or made what it retries
  *   metadata.NAME   has this value
  *   q           is in the kind, the unique key, the payload or the error's message;
  *               capitals do not matter, those of ASCII
@@ -27,8 +28,8 @@ struct wanted {
 
 /* The names, for call_query_known(). */
 #define WANTED_NAMES                                                                     \
-    "state", "final", "queue", "kind", "project", "uniqueKey", "metadata.*", "q",        \
-        "createdAfter", "createdBefore"
+    "state", "final", "queue", "kind", "project", "schedule", "uniqueKey", "metadata.*", \
+        "q", "createdAfter", "createdBefore"
 
 /* From the query, from which parameters with other names are left alone; bound to the
  * token's project.  False: refused. */

@@ -212,6 +212,7 @@ int enqueue_file(struct cli *cli, const char *path);
         { "queue", "NAME", "only of this queue" },                                       \
         { "kind", "NAME", "only of this kind" },                                         \
         { "project", "NAME", "only of this project" },                                   \
+        { "schedule", "ID", "only of this schedule" },                                   \
         { "unique-key", "TEXT", "only of this unique key" },                             \
         { "metadata", "NAME=TEXT", "only with this metadata" },                          \
         { "search", "TEXT", "in kind, unique key, payload and error" },                  \

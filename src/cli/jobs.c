@@ -263,6 +263,7 @@ int filter_params(struct cli *cli, struct ask *ask, size_t *ret_given)
                   { "queue", "queue" },
                   { "kind", "kind" },
                   { "project", "project" },
+                  { "schedule", "schedule" },
                   { "unique-key", "uniqueKey" },
                   { "search", "q" },
                   { "created-after", "createdAfter" },

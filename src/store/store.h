@@ -274,7 +274,7 @@ struct job_filter {
     int64_t before;  /* ids below it; 0: from the newest on */
     unsigned states; /* 1u << JOB_QUEUED | ... */
     enum { FINAL_ANY, FINAL_YES, FINAL_NO } final; /* the dead-letter view */
-    int64_t queue_id, project_id;
+    int64_t queue_id, project_id, schedule_id;
     struct slice kind, unique_key;
     struct slice text; /* in small letters; see store_list.c */
     int64_t created_after, created_before;

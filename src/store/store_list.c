@@ -13,8 +13,10 @@
  *   scheduled, queued,    by the partial index of what is live, all of it and sorted:
  *   running               where the counters say that this is little
  *   failed                by the index (retry_state, id), down to a floor
+ *   of a schedule         by the index (schedule_id, id), down to a floor
  *
- * Searches for live or failed jobs merge those they need; any other goes by id. */
+ * Searches for jobs of a schedule go by that alone; those for live or failed jobs merge
+ * the ways they need; any other goes by id. */
 #include "base/json.h"
 #include "store/store.h"
 
@@ -26,8 +28,9 @@ enum { PAGE_BYTES = 8 << 20 };
 
 struct way {
     enum sql sql;
-    int retry_state; /* of failed ones; 0 */
-    bool sorted;     /* all at once: there is no floor */
+    enum sql floor; /* finds it; of no matter if it is sorted */
+    int64_t of;     /* the retry state of failed ones; the schedule; 0 */
+    bool sorted;    /* all at once: there is no floor */
 };
 
 enum { WAYS = 6, LIST_COLUMNS = JOB_COLUMN_COUNT + RUN_COLUMN_COUNT };
@@ -73,12 +76,19 @@ static int choose_ways(struct store *store, const struct job_filter *filter,
     int64_t sorted = 0;
     int n = 0, r = 0;
 
+    if (filter->schedule_id) {
+        ways[0] = (struct way){ .sql = SQL_JOB_LIST_OF_SCHEDULE,
+                                .floor = SQL_JOB_FLOOR_OF_SCHEDULE,
+                                .of = filter->schedule_id };
+        *ret = 1;
+        return 0;
+    }
     if (states & live)
         r = count_states(store, states & live, arena, &sorted);
     if (r < 0)
         return r;
     if (states & ~(live | 1u << JOB_FAILED) || sorted > SORTED_MAX) {
-        ways[n++] = (struct way){ .sql = SQL_JOB_LIST };
+        ways[n++] = (struct way){ .sql = SQL_JOB_LIST, .floor = SQL_JOB_FLOOR };
         *ret = n;
         return 0;
     }
@@ -90,7 +100,9 @@ static int choose_ways(struct store *store, const struct job_filter *filter,
         ways[n++] = (struct way){ .sql = SQL_JOB_LIST_BUSY, .sorted = true };
     for (int retry = RETRY_PENDING; retry <= RETRY_FINAL; retry++)
         if (states & 1u << JOB_FAILED && retries_of(filter) & 1u << retry)
-            ways[n++] = (struct way){ .sql = SQL_JOB_LIST_FAILED, .retry_state = retry };
+            ways[n++] = (struct way){ .sql = SQL_JOB_LIST_FAILED,
+                                      .floor = SQL_JOB_FLOOR_FAILED,
+                                      .of = retry };
     *ret = n;
     return 0;
 }
@@ -112,12 +124,11 @@ static int find_floor(struct store *store, const struct way *way, const struct s
                       int64_t *ret)
 {
     struct db_value values[] = { db_int(step->before), db_int((int64_t)step->rows - 1),
-                                 db_int(way->retry_state) };
+                                 db_int(way->of) };
     *ret = 0;
     if (way->sorted)
         return 0;
-    return store_int(store, way->retry_state ? SQL_JOB_FLOOR_FAILED : SQL_JOB_FLOOR,
-                     values, 0, ret);
+    return store_int(store, way->floor, values, 0, ret);
 }
 
 static bool has_metadata(const struct job_filter *filter, struct slice metadata)
@@ -143,18 +154,12 @@ static int query(struct store *store, const struct way *way, const struct step *
     const struct job_filter *f = step->filter;
     int64_t until = f->created_before ? f->created_before : INT64_MAX;
     const struct db_value all[VALUES] = {
-        db_int(step->before),
-        db_int(floor),
-        db_int(way->retry_state),
-        db_int(states_of(f)),
-        db_int(retries_of(f)),
-        db_int(f->queue_id),
-        db_int(f->project_id),
-        db_text(f->kind),
-        db_text(f->unique_key),
-        db_int(f->created_after ? f->created_after : INT64_MIN),
-        db_int(until),
-        db_text(f->text),
+        db_int(step->before),   db_int(floor),
+        db_int(way->of),        db_int(states_of(f)),
+        db_int(retries_of(f)),  db_int(f->queue_id),
+        db_int(f->project_id),  db_text(f->kind),
+        db_text(f->unique_key), db_int(f->created_after ? f->created_after : INT64_MIN),
+        db_int(until),          db_text(f->text),
         db_int((int64_t)limit),
     };
     memcpy(values, all, sizeof(all));

@@ -137,6 +137,7 @@ test('stats add up', async (t) => {
     equal(stats.totals, { accepted: 3, live: 1, terminal: 2, pruned: 0 })
     check(stats.version && stats.node.uptimeMs >= 0 && stats.node.commits > 0 && stats.node.perSecond.completed >= 0)
     equal([stats.node.started, stats.node.failed, stats.node.running], [1, 0, 0])
+    check(stats.node.meanCommitMs > 0 && stats.node.meanBatch > 0 && stats.node.meanBatch <= stats.node.largestBatch, JSON.stringify(stats.node))
     await server.ready()
     equal((await server.get('/stats')).body.node.recovering, false)
     await server.refused(400, 'GET', '/stats?x=1')

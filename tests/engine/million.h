@@ -197,7 +197,10 @@ static const struct probe probes[] = {
       "jobs_failed" },
     { SQL_JOB_LIST_FAILED, "5005001 5000001 3 64 8 0 0 mail - 0 9999999 - 50", 1, 0, 5000,
       "jobs_failed" },
+    { SQL_JOB_LIST_OF_SCHEDULE, "9999999 0 5 254 15 0 0 - - 0 9999999 - 50", 1, 0, 1,
+      "jobs_of_schedule" },
     { SQL_JOB_FLOOR, "9999999 4999", 1, 1, 5000, NULL },
+    { SQL_JOB_FLOOR_OF_SCHEDULE, "9999999 4999 5", 1, 0, 1, "jobs_of_schedule" },
     { SQL_JOB_FLOOR_FAILED, "9999999 4999 3", 1, 1, 5000, "jobs_failed" },
     /* Explaining. */
     { SQL_READY_HEAD, "1 1 0 500", 1, 500, 500, "jobs_ready" },
