@@ -10,6 +10,7 @@
 
 #include "acts.h"
 #include "crash_vfs.h"
+#include "store/schedules.h"
 
 enum about {
     ABOUT_JOB,
@@ -18,7 +19,8 @@ enum about {
     ABOUT_PROJECT,
     ABOUT_HOLD,
     ABOUT_KEY,
-    ABOUT_SESSION
+    ABOUT_SESSION,
+    ABOUT_SCHEDULE, /* states: IN(1) it is there, IN(0) it is not */
 };
 
 struct promise {
@@ -35,6 +37,7 @@ struct promise {
     int64_t retry;       /* which job is its retry; -1: some job is */
     int64_t lease_until; /* of a session: at least */
     int error_type, reason, priority;
+    int64_t fires; /* of a schedule: at least */
     bool same_owner;
     int64_t owner;
     struct queue queue;
@@ -195,6 +198,20 @@ static inline const char *session_breaks(struct world *w, const struct promise *
     return owner.lease_until >= p->lease_until ? NULL : "its lease was not renewed";
 }
 
+/* Its fire times are the verifier's; here are the words, and that none is forgotten. */
+static inline const char *schedule_breaks(struct world *w, const struct promise *p)
+{
+    struct schedule s = { 0 };
+    int r = store_schedule_get(w->engine->store, p->id, &w->arena, &s);
+    if (r < 0 && r != -HF_NOT_FOUND)
+        return "it cannot be read";
+    if (!(p->states >> (r == 0) & 1))
+        return r == 0 ? "it is back" : "the schedule is not there";
+    if (p->priority && s.priority != p->priority)
+        return "another priority";
+    return s.fire_count < p->fires ? "fire times are gone" : NULL;
+}
+
 static inline const char *promise_breaks(struct world *w, const struct promise *p)
 {
     struct store *store = w->engine->store;
@@ -218,6 +235,8 @@ static inline const char *promise_breaks(struct world *w, const struct promise *
         return key_breaks(w, p);
     case ABOUT_SESSION:
         return session_breaks(w, p);
+    case ABOUT_SCHEDULE:
+        return schedule_breaks(w, p);
     }
     return "what is it about?";
 }

@@ -2,12 +2,13 @@
  *
  * crash_story.h -- what happens in the script's first life.
  *
- * The schema is made; projects, queues, every kind of enqueue, claims, reports,
- * cancels, changes, retries by hand, piles, holds, beats, the node's own work; then
- * the plug is pulled.  The later lives are in crash_lives.h. */
+ * The schema is made; projects, queues, schedules, every kind of enqueue, claims,
+ * reports, cancels, changes, retries by hand, piles, holds, beats, the node's own work;
+ * then the plug is pulled.  The later lives are in crash_lives.h. */
 #pragma once
 
 #include "crash_script.h"
+#include "fires.h"
 
 /* ---- life 1 ---- */
 
@@ -307,6 +308,62 @@ static inline void story_node(struct script *s)
     pass(s, 11 * US_PER_S); /* a beat of the node */
 }
 
+static inline int64_t edit_schedule(struct script *s, struct schedule_edit edit,
+                                    int64_t fires)
+{
+    if (edit.id)
+        touch(s, ABOUT_SCHEDULE, edit.id);
+    struct command *c = command_new(OP_SCHEDULE);
+    c->schedule.edit = edit;
+    int64_t id = perform(s, c)->schedule.out_id;
+    promise(s, (struct promise){ .about = ABOUT_SCHEDULE,
+                                 .what = "schedule made or changed",
+                                 .id = id,
+                                 .passing = true,
+                                 .states = IN(1),
+                                 .priority = edit.with.priority,
+                                 .fires = fires });
+    return id;
+}
+
+/* Made, fired, triggered, changed while it is due, paused, resumed, dropped. */
+static inline void story_schedules(struct script *s)
+{
+    struct schedule_edit edit = new_schedule("often", NULL, 2 * US_PER_S);
+    edit.set |= EDIT_OVERLAP | EDIT_PRIORITY | EDIT_QUEUE;
+    edit.with.overlap = OVERLAP_QUEUE;
+    edit.with.priority = 3;
+    edit.with.queue = SLICE("timed");
+    int64_t id = edit_schedule(s, edit, 0);
+    pass(s, 5 * US_PER_S);
+    struct command *c = command_new(OP_TRIGGER);
+    c->trigger.id = id;
+    perform(s, c);
+    promise(s, (struct promise){
+                   .what = "triggered", .id = c->trigger.out_job_id, .states = ANYHOW });
+    s->w.wall += 2 * US_PER_S;
+    s->w.mono += 2 * US_PER_S;
+    edit = edit_of(id);
+    edit.set = EDIT_PRIORITY | EDIT_EVERY;
+    edit.with.priority = 4;
+    edit.with.every_us = US_PER_S;
+    edit_schedule(s, edit, 3);
+    edit = edit_of(id);
+    edit.set = EDIT_PAUSED;
+    edit.with.paused = 1;
+    edit_schedule(s, edit, 3);
+    pass(s, 3 * US_PER_S);
+    edit.with.paused = 0;
+    edit_schedule(s, edit, 6);
+    touch(s, ABOUT_SCHEDULE, id);
+    c = command_new(OP_SCHEDULE_DROP);
+    c->schedule_drop.id = id;
+    perform(s, c);
+    promise(s,
+            (struct promise){
+                .about = ABOUT_SCHEDULE, .what = "dropped", .id = id, .states = IN(0) });
+}
+
 /* What the three cases of a recovery, and a retry that was not decided, look like
  * when somebody else has left them. */
 static inline void story_leftovers(struct script *s)
@@ -351,6 +408,7 @@ static inline void first_life(struct script *s)
     s->w.capacity = 3;
     live(s);
     story_settings(s);
+    story_schedules(s);
     story_enqueue(s);
     story_reports(s);
     story_piles(s);

@@ -185,7 +185,7 @@ static inline void check_account(struct world *w, int64_t id)
 }
 
 /* Takes what waits and completes it, in the name of "s". */
-static inline int work_off(struct world *w)
+static inline int do_the_work(struct world *w)
 {
     int n = 0;
     for (int64_t id; (id = claim_one(w, "s")) != 0; n++)

@@ -32,6 +32,13 @@ static const struct db_sql signature_sql[] = {
     { "reservation", "",
       LINE("id, queue_id, owner_id, state, holder, granted_at, expires_at, ended_at, reason",
            "reservations ORDER BY id") },
+    { "schedule", "",
+      LINE("id, name, changed_at, cron, time_zone, every_us, paused, passed_until, cursor_at, "
+           "next_at, fire_count, fires_pruned, last_fire_at, last_job_id, problem",
+           "schedules ORDER BY id") },
+    { "fire", "",
+      LINE("schedule_id, fire_at, last_at, count, outcome, reason, job_id, at",
+           "fires ORDER BY schedule_id, fire_at") },
     { "event", "",
       LINE("id, at, type, queue_id, job_id, recovery_id, data",
            "events WHERE type NOT IN ('recovery.completed', 'owner.died') ORDER BY id") },

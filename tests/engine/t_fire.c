@@ -21,7 +21,7 @@ TEST(each_fire_time_makes_a_job_when_it_comes)
         check_int(job.schedule_id, id);
         check_int(job.run_at, s.last_fire_at);
         check_slice(job.kind, "k");
-        check_int(work_off(&w), 1);
+        check_int(do_the_work(&w), 1);
     }
     struct fires fires = fires_of(&w, id);
     check_int(fires.count, 5);
@@ -45,7 +45,7 @@ TEST(an_interval_counts_from_its_start)
     check_int(schedule_of(&w, later).next_at, made_at + 25 * US_PER_S);
     for (int i = 0; i < 10; i++) {
         world_pass(&w, MINUTE);
-        work_off(&w);
+        do_the_work(&w);
     }
     check_int(schedule_of(&w, plain).fire_count, 6);
     check_int(schedule_of(&w, later).fire_count, 7);
@@ -64,7 +64,7 @@ TEST(a_schedule_ends_when_its_time_is_over)
     int64_t id = schedule(&w, edit);
     for (int i = 0; i < 6; i++) {
         world_pass(&w, 10 * US_PER_S);
-        work_off(&w);
+        do_the_work(&w);
     }
     struct schedule s = schedule_of(&w, id);
     check_int(s.fire_count, 3); /* the last one at its very end */
@@ -132,7 +132,7 @@ TEST(jobs_queue_up_where_overlap_says_so)
     edit.with.overlap = OVERLAP_QUEUE;
     int64_t id = schedule(&w, edit);
     world_pass(&w, 60 * US_PER_S);
-    check_int(work_off(&w), 6);
+    check_int(do_the_work(&w), 6);
     check_account(&w, id);
     world_end(&w);
 }
@@ -217,7 +217,7 @@ TEST(a_trigger_respects_overlap_and_names_the_job_that_is_there)
     check(made);
     check_int(trigger(&w, id, &made), first);
     check(!made);
-    check_int(work_off(&w), 1);
+    check_int(do_the_work(&w), 1);
     pause_schedule(&w, id, 1, 0);
     check(trigger(&w, id, &made) != first); /* a pause is of its times */
     check(made);
@@ -239,7 +239,7 @@ TEST(two_triggers_in_one_pile_make_one_job)
     for (int i = 0; i < 2; i++)
         pile_add(&pile, command_new(OP_TRIGGER))->trigger.id = id;
     pile_apply(&w, &pile);
-    check_int(work_off(&w), 1);
+    check_int(do_the_work(&w), 1);
     pile_free(&pile);
     world_end(&w);
 }

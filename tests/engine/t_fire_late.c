@@ -46,7 +46,7 @@ TEST(once_runs_the_last_of_those_that_passed)
     check_int(look(&w, fires.list[1].job_id).job.run_at, hour_of(w.wall));
     check_int(told(&w, "schedule.missed", &data), 1);
     check(has_text(data, "\"count\":5") && has_text(data, "\"policy\":\"once\""));
-    check_int(work_off(&w), 1);
+    check_int(do_the_work(&w), 1);
     check_account(&w, id);
     world_end(&w);
 }
@@ -61,7 +61,7 @@ TEST(once_leaves_it_to_the_one_that_is_on_time)
     check_int(fires.count, 2);
     check_fire(&fires.list[0], FIRE_COALESCED, FIRE_LATE, 4);
     check_fire(&fires.list[1], FIRE_RAN, FIRE_REASON_NONE, 1);
-    check_int(work_off(&w), 1);
+    check_int(do_the_work(&w), 1);
     check_account(&w, id);
     world_end(&w);
 }
@@ -75,7 +75,7 @@ TEST(skip_runs_none_of_them)
     struct fires fires = fires_of(&w, id);
     check_int(fires.count, 1);
     check_fire(&fires.list[0], FIRE_MISSED, FIRE_LATE, 5);
-    check_int(work_off(&w), 0);
+    check_int(do_the_work(&w), 0);
     check_int(told(&w, "schedule.missed", NULL), 1);
     check_account(&w, id);
     world_end(&w);
@@ -91,7 +91,7 @@ TEST(all_runs_each_of_them)
     check_int(fires.count, 5);
     for (size_t i = 0; i < fires.count; i++)
         check_fire(&fires.list[i], FIRE_RAN, FIRE_LATE, 1);
-    check_int(work_off(&w), 5);
+    check_int(do_the_work(&w), 5);
     check_int(told(&w, "schedule.missed", NULL), 1);
     check_account(&w, id);
     world_end(&w);
@@ -136,7 +136,7 @@ TEST(the_bound_of_the_grace_itself_is_on_time)
     int64_t id = with_policy(&w, "0 * * * *", OVERLAP_SKIP, MISFIRE_SKIP);
     away(&w, HOUR / 2 + w.settings.misfire_grace_us);
     check_fire(&fires_of(&w, id).list[0], FIRE_RAN, FIRE_REASON_NONE, 1);
-    work_off(&w);
+    do_the_work(&w);
     away(&w, HOUR + 1);
     check_fire(&fires_of(&w, id).list[1], FIRE_MISSED, FIRE_LATE, 1);
     world_end(&w);
@@ -272,7 +272,7 @@ TEST(over_crashes_at_any_moment_each_fire_time_has_one_outcome)
     for (int round = 0; round < test_many(24); round++) {
         glide(&w, w.wall + (int64_t)rng_below(&rng, 90 * US_PER_S));
         if (rng_below(&rng, 2))
-            work_off(&w);
+            do_the_work(&w);
         if (rng_below(&rng, 2))
             away(&w, (int64_t)rng_below(&rng, 1 + rng_below(&rng, 2) * 30000 * US_PER_S +
                                                   20 * US_PER_S));

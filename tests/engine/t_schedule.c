@@ -219,7 +219,7 @@ TEST(what_is_due_when_it_is_deleted_is_still_made)
     w.wall += 15 * US_PER_S;
     w.mono += 15 * US_PER_S;
     check_ok(drop_schedule(&w, id));
-    check_int(work_off(&w), 1);
+    check_int(do_the_work(&w), 1);
     world_end(&w);
 }
 
@@ -238,7 +238,7 @@ TEST(what_passes_while_it_is_paused_is_skipped_in_one_row)
     world_settle(&w);
     check_int(fires_of(&w, id).count, 1);
     away(&w, HOUR);
-    work_off(&w);
+    do_the_work(&w);
     pause_schedule(&w, id, 0, 0);
     struct fires fires = fires_of(&w, id);
     check_int(fires.count, 2);
@@ -481,7 +481,7 @@ TEST(rules_that_are_installed_while_we_run_are_noticed)
         w.wall += 60 * US_PER_S;
         w.mono += 60 * US_PER_S;
         world_settle(&w);
-        work_off(&w);
+        do_the_work(&w);
     }
     check(schedule_of(&w, id).problem.p);
     check_ok(drop_schedule(&w, id)); /* that needs no zone */
