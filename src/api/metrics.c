@@ -229,6 +229,18 @@ static void write_locks(struct metrics *m, const struct engine_work *w)
         metrics_int(m, (int64_t)rows[i].count, LABELS("action", rows[i].action));
 }
 
+static void write_fires(struct metrics *m, const struct engine_work *w)
+{
+    metrics_family(m, "holdfast_fires_total", METRIC_COUNTER,
+                   "Fire times of schedules that this node dealt with, by outcome.");
+    for (int outcome = FIRE_RAN; outcome <= FIRE_MISSED; outcome++)
+        metrics_int(m, (int64_t)w->fires[outcome],
+                    LABELS("outcome", fire_outcome_name(outcome)));
+    metrics_family(m, "holdfast_fire_lateness_seconds", METRIC_HISTOGRAM,
+                   "From a fire time to when its job was made.");
+    metrics_histogram(m, &w->fire_lateness, histogram_times, NULL);
+}
+
 static void write_histograms(struct metrics *m, const struct engine_totals *t)
 {
     metrics_family(m, "holdfast_queue_wait_seconds", METRIC_HISTOGRAM,
@@ -339,6 +351,7 @@ static void write_all(struct metrics *m, const struct scrape *scrape)
     write_totals(m, &status.totals);
     write_tries(m, &status.totals.work);
     write_locks(m, &status.totals.work);
+    write_fires(m, &status.totals.work);
     write_histograms(m, &status.totals);
     http_figures_write(api->http_figures, m);
     write_server(m, &stats);

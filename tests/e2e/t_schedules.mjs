@@ -4,6 +4,7 @@
 // what is answered to what is wrong.
 import { randomBytes } from 'node:crypto'
 
+import { readMetrics } from './lib/metrics.mjs'
 import { startServer } from './lib/server.mjs'
 import { check, equal, has, test, until } from './lib/test.mjs'
 
@@ -219,6 +220,11 @@ test('a job is made for every fire time, and each has its outcome', async (t) =>
     }
     await server.post(`/schedules/${made.id}/pause`)
     const all = (await server.get(`/schedules/${made.id}/fires?limit=1000`)).body.items
+    const metrics = await until('the figures have come', async () => {
+        const { values } = readMetrics((await server.fetch('GET', '/metrics')).text)
+        return values.get('holdfast_fires_total{outcome="ran"}') === all.length && values
+    })
+    equal([metrics.get('holdfast_fires_total{outcome="missed"}'), metrics.get('holdfast_fire_lateness_seconds_count')], [0, all.length])
     const shown = (await server.get(`/schedules/${made.id}`)).body
     equal([shown.fireCount, shown.lastFireAt, shown.lastJobId], [all.length, all[0].fireAt, all[0].jobId])
     const paged = []
