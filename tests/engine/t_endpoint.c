@@ -305,6 +305,36 @@ TEST(a_pile_that_is_applied_again_counts_once)
     world_end(&w);
 }
 
+TEST(what_the_store_refuses_is_not_counted)
+{
+    struct world w;
+    struct test_pile pile = { 0 };
+    int64_t ids[2], jobs[2];
+    node_begin(&w);
+    for (int i = 0; i < 2; i++) {
+        ids[i] = schedule(&w, new_endpoint(i ? "b" : "a", "{\"url\":\"http://a\"}"));
+        jobs[i] = run_now(&w, ids[i]);
+    }
+    run_sql(&w, "CREATE UNIQUE INDEX once ON runs (error_class) "
+                "WHERE error_class = 'once'");
+    for (int i = 0; i < 2; i++) {
+        struct command *c =
+            pile_add(&pile, make_fail(NULL, jobs[i], ERROR_OTHER, "once"));
+        c->fail.owner_id = w.engine->owner_id;
+    }
+    pile_apply(&w, &pile);
+    check_int(pile.list[0]->result, 0);
+    check_int(pile.list[1]->result, -HF_CONFLICT);
+    pile_free(&pile);
+    check_int(endpoint_row(&w, ids[0]).failures_in_row, 1);
+    check_int(endpoint_row(&w, ids[1]).failures_in_row, 0);
+    check_int(state_of(&w, jobs[1]), JOB_RUNNING);
+    run_sql(&w, "DROP INDEX once");
+    check_ok(end_well(&w, jobs[1], "{\"status\":200}"));
+    check_int(endpoint_row(&w, ids[1]).run_count, 1);
+    world_end(&w);
+}
+
 /* ---- crashes ---- */
 
 TEST(when_the_node_dies_the_retry_waits_until_the_time_of_the_run_is_over)
