@@ -45,53 +45,69 @@ static void get_schedule(struct call *call)
 
 /* ---- listed ---- */
 
+enum { STEP_SCHEDULES = 50, PAGE_BYTES = 8 << 20 };
+
 struct listing {
     struct slice project, name;
     int64_t limit, cursor;
 };
 
-/* One more than asked for tells whether there is another page. */
-static int find(struct store *store, struct show *show, struct schedule_filter *filter,
-                struct schedule **ret, size_t *ret_count)
+static int filter_for(struct store *store, struct show *show, struct schedule_filter *ret)
 {
     const struct listing *listing = show->arg;
     int r = 0;
 
-    filter->project_id = show->call->who.project_id;
+    *ret = (struct schedule_filter){ .project_id = show->call->who.project_id,
+                                     .name = listing->name,
+                                     .after = listing->cursor };
     if (listing->project.p)
-        r = store_project(store, listing->project, &filter->project_id);
+        r = store_project(store, listing->project, &ret->project_id);
     if (r == -HF_NOT_FOUND)
         return error_set(&show->look.error, r, "project", "There is no project %.*s.",
                          (int)listing->project.n, listing->project.p);
-    if (r < 0)
-        return r;
-    filter->name = listing->name;
-    filter->after = listing->cursor;
-    filter->limit = (size_t)listing->limit + 1;
-    return store_schedules(store, filter, &show->arena, ret, ret_count);
+    return r;
+}
+
+/* In steps, because a payload may be large: the page ends where it gets too much.  One
+ * more than is shown tells whether there is another page. */
+static int put_page(struct store *store, struct show *show, struct json_writer *w,
+                    struct schedule_filter *filter, bool *ret_more)
+{
+    const struct listing *listing = show->arg;
+    size_t left = (size_t)listing->limit, count = 0, n = 0;
+    struct schedule *list = NULL;
+
+    do {
+        filter->limit = (left < STEP_SCHEDULES ? left : STEP_SCHEDULES) + 1;
+        int r = store_schedules(store, filter, &show->arena, &list, &count);
+        if (r < 0)
+            return r;
+        for (n = 0; n < count && n + 1 < filter->limit && show->out.n < PAGE_BYTES; n++) {
+            schedule_put(store, w, &list[n]);
+            filter->after = list[n].id;
+        }
+        left -= n;
+        arena_reset(&show->arena);
+    } while (n < count && left > 0 && show->out.n < PAGE_BYTES);
+    *ret_more = n < count;
+    return 0;
 }
 
 static int show_schedules(struct store *store, struct show *show, struct json_writer *w)
 {
-    const struct listing *listing = show->arg;
-    struct schedule_filter filter = { 0 };
-    struct schedule *list = NULL;
-    size_t count = 0;
-    int r = find(store, show, &filter, &list, &count);
+    struct schedule_filter filter;
+    bool more = false;
+    int r = filter_for(store, show, &filter);
     if (r < 0)
         return r;
-    bool more = count > (size_t)listing->limit;
-    if (more)
-        count--;
     json_begin_object(w);
     json_key(w, "items");
     json_begin_array(w);
-    for (size_t i = 0; i < count; i++)
-        schedule_put(store, w, &list[i]);
+    r = put_page(store, show, w, &filter, &more);
     json_end_array(w);
-    json_put_id(w, "nextCursor", more ? list[count - 1].id : 0);
+    json_put_id(w, "nextCursor", more ? filter.after : 0);
     json_end_object(w);
-    return 0;
+    return r;
 }
 
 static bool read_name(struct call *call, const char *name, struct slice *ret)

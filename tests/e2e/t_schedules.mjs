@@ -160,16 +160,30 @@ test('a name is there once in a project', async (t) => {
 test('schedules are listed page by page, oldest first', async (t) => {
     const server = await startServer(t)
     const made = []
-    for (let i = 0; i < 7; i++) made.push((await make(server, { name: `s${i}` })).id)
+    for (let i = 0; i < 57; i++) made.push((await make(server, { name: `s${i}` })).id)
+    equal((await server.get('/schedules?limit=57')).body.nextCursor, null)
+    equal((await server.get('/schedules?limit=56')).body.nextCursor, made[55])
     const seen = []
     let cursor = ''
     for (let pages = 1; cursor !== null; pages++) {
-        const { items, nextCursor } = (await server.get(`/schedules?limit=3${cursor && `&cursor=${cursor}`}`)).body
-        check(items.length <= 3 && pages <= 3, 'three pages')
+        const { items, nextCursor } = (await server.get(`/schedules?limit=25${cursor && `&cursor=${cursor}`}`)).body
+        check(items.length <= 25 && pages <= 3, 'three pages')
         seen.push(...items.map((s) => s.id))
         cursor = nextCursor
     }
     equal(seen, made)
+})
+
+test('a page of large schedules ends where it gets too much', async (t) => {
+    const server = await startServer(t)
+    const payload = 'x'.repeat(1000000)
+    const made = []
+    for (let i = 0; i < 11; i++) made.push((await make(server, { name: `s${i}`, payload })).id)
+    const first = (await server.get('/schedules?limit=1000')).body
+    check(first.items.length < 11 && first.items.length > 7, `${first.items.length} on a page`)
+    const rest = (await server.get(`/schedules?limit=1000&cursor=${first.nextCursor}`)).body
+    equal([...first.items, ...rest.items].map((s) => s.id), made)
+    equal(rest.nextCursor, null)
 })
 
 test('a preview shows what the clocks show', async (t) => {
