@@ -213,7 +213,7 @@ C(0, "deliveries_due", "deliveries", 0, 1, "webhook_id,next_at,id", \
   "sending would read every delivery") \
 C(0, "deliveries_of_webhook", "deliveries", 0, 0, "webhook_id,id", \
   "a list of deliveries would read all of them") \
-C(0, "deliveries_taken", "deliveries", 0, 1, "taken_by", \
+C(0, "deliveries_taken", "deliveries", 0, 1, "taken_by,webhook_id", \
   "a dead node's deliveries could not be found") \
 C(0, "events_of_no_job", "events", 0, 1, "id", \
   "forgetting old events would read all of them")

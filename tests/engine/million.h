@@ -21,7 +21,9 @@
  *       1,000 scheduled one after another, 19,000 for one moment
  *       1,000 with a key, of which one is live
  * Queue 2 has a limit; 20 of the running ones are its.
- * 50,000 owners that stopped long ago. */
+ * 50,000 owners that stopped long ago.
+ * Webhook 1: 100,000 deliveries that are due, of which owner 7 is sending the first 16,
+ * and 100,000 that were delivered; webhook 2: none. */
 
 /* Jobs numbered n: how many, and their columns. */
 static const char job_columns[] =
@@ -65,6 +67,12 @@ static const char others[] =
     "INSERT INTO owners (id, type, state, name, started_at, seen_at, ended_at) "
     "WITH RECURSIVE g(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM g WHERE n < 50000) "
     "SELECT 9000000 + n, 2, 2, 'stopped', 1, 1, n FROM g;"
+    "INSERT INTO deliveries (id, webhook_id, type, body, state, created_at, next_at, "
+    "taken_by, finished_at) "
+    "WITH RECURSIVE g(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM g WHERE n < 200000) "
+    "SELECT 9100000 + n, 1, 'job.failed', '{}', CASE WHEN n > 100000 THEN 2 ELSE 1 END, "
+    "n, CASE WHEN n > 100000 THEN NULL WHEN n <= 16 THEN 900000 ELSE n END, CASE WHEN n "
+    "<= 16 THEN 7 END, CASE WHEN n > 100000 THEN n END FROM g;"
     "INSERT INTO reservations (id, queue_id, state, holder, created_at, wait_until, "
     "ttl_us) VALUES (1, 1, 4, 'somebody', 1, 1, 1), (2, 1, 1, 'else', 1, 1, 1);";
 
@@ -207,6 +215,14 @@ static const struct probe probes[] = {
     { SQL_EXECUTORS, "crawl", 1, 1, 5, "owners_live" },
     { SQL_KEY_HOLDER, "1 key", 1, 1, 1, "jobs_one_live_per_key" },
     { SQL_PRUNE_SCAN, "4000100 50", 1, 50, 50, NULL },
+    /* Sending. */
+    { SQL_DELIVERY_NEXT, "+1", 2, 1, 2, "deliveries_due" },
+    { SQL_DELIVERY_UNDER_WAY, "500000", 1, 1, 80, "deliveries_taken" },
+    { SQL_DELIVERY_DUE, "1 500000 50", 1, 50, 50, "deliveries_due" },
+    { SQL_DELIVERY_DUE, "2 500000 50", 1, 0, 50, "deliveries_due" },
+    { SQL_DELIVERY_TAKE, "+9100100 7 900000", 50, -1, 50, NULL },
+    { SQL_DELIVERY_LOAD, "+9100001", 16, 16, 16, NULL },
+    { SQL_DELIVERY_REPORT, "+9100001 2 1 - 9 200 - []", 16, -1, 16, NULL },
     { SQL_RESERVATION_OPEN, "", 1, 1, 1, "reservations_open" },
     { SQL_RESERVATION_OPEN_OF_QUEUE, "1", 1, 1, 1, "reservations_open" },
 };

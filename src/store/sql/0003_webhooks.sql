@@ -52,7 +52,7 @@ CREATE TABLE deliveries (
 );
 CREATE INDEX deliveries_due ON deliveries (webhook_id, next_at, id) WHERE state = 1;
 CREATE INDEX deliveries_of_webhook ON deliveries (webhook_id, id);
-CREATE INDEX deliveries_taken ON deliveries (taken_by) WHERE taken_by IS NOT NULL;
+CREATE INDEX deliveries_taken ON deliveries (taken_by, webhook_id) WHERE taken_by IS NOT NULL;
 
 -- What belongs to no job goes by its age; what belongs to one goes with it.
 CREATE INDEX events_of_no_job ON events (id) WHERE job_id IS NULL;
