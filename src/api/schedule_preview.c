@@ -66,7 +66,7 @@ static int write_preview(struct show *show, struct json_writer *w,
         json_end_object(w);
     }
     tz_free(tz);
-    return r == -HF_NOT_FOUND ? -HF_INVALID : r; /* a zone, not a schedule */
+    return r;
 }
 
 /* ---- of one that is there ---- */
@@ -80,7 +80,13 @@ static int show_of_stored(struct store *store, struct show *show, struct json_wr
     if (r == -HF_NOT_FOUND || (r == 0 && bound && preview.schedule.project_id != bound))
         return error_set(&show->look.error, -HF_NOT_FOUND, NULL,
                          "There is no schedule %lld.", (long long)show->id);
-    return r < 0 ? r : write_preview(show, w, &preview);
+    if (r < 0)
+        return r;
+    /* Its words were good when they were given: what is missing now is a zone. */
+    r = write_preview(show, w, &preview);
+    if (show->look.error.code)
+        r = show->look.error.code = -HF_CONFLICT;
+    return r;
 }
 
 static struct preview *begin(struct call *call)

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 
 import { readMetrics } from './lib/metrics.mjs'
-import { startServer } from './lib/server.mjs'
+import { sql, startServer } from './lib/server.mjs'
 import { check, equal, has, test, until } from './lib/test.mjs'
 
 const newYear = { cron: '0 3 1 1 *' } // never during a test
@@ -306,6 +306,24 @@ test('a schedule that has ended says so', async (t) => {
     equal(ended.nextFireAt, null)
     check(ended.fireCount >= 1 && ended.lastFireAt <= endAt, ended.lastFireAt)
     equal((await server.get(`/schedules/${made.id}/preview`)).body.times, [])
+})
+
+test('a schedule whose zone is gone says so, and goes on in another', async (t) => {
+    const server = await startServer(t)
+    const { id } = await make(server, { cron: '* * * * * *', timeZone: 'Europe/Berlin', overlap: 'queue' })
+    sql(server.store, `UPDATE schedules SET time_zone = 'Gone/Zone' WHERE id = ${id}`)
+    const stalled = await until('it is stalled', async () => {
+        const { body } = await server.get(`/schedules/${id}`)
+        return body.status === 'stalled' && body
+    })
+    equal(stalled.nextFireAt, null)
+    has(stalled.problem, 'Gone/Zone')
+    has((await server.refused(409, 'GET', `/schedules/${id}/preview`)).detail, 'Gone/Zone')
+    equal((await server.patch(`/schedules/${id}`, { priority: 3 })).body.status, 'stalled')
+    const mended = (await server.patch(`/schedules/${id}`, { timeZone: null })).body
+    equal([mended.status, mended.problem, mended.timeZone], ['active', null, 'UTC'])
+    const { fireCount } = mended
+    await until('it fires', async () => (await server.get(`/schedules/${id}`)).body.fireCount > fireCount)
 })
 
 test('deleting a schedule leaves its jobs alone', async (t) => {
