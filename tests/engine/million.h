@@ -23,7 +23,9 @@
  * Queue 2 has a limit; 20 of the running ones are its.
  * 50,000 owners that stopped long ago.
  * Webhook 1: 100,000 deliveries that are due, of which owner 7 is sending the first 16,
- * and 100,000 that were delivered; webhook 2: none. */
+ * and 100,000 that were delivered; webhook 2: none.
+ * 20,000 schedules, ids from 11,000,001, due one after another, all of them endpoints;
+ *        5,000 of the finished jobs are of the first. */
 
 /* Jobs numbered n: how many, and their columns. */
 static const char job_columns[] =
@@ -73,6 +75,12 @@ static const char others[] =
     "SELECT 9100000 + n, 1, 'job.failed', '{}', CASE WHEN n > 100000 THEN 2 ELSE 1 END, "
     "n, CASE WHEN n > 100000 THEN NULL WHEN n <= 16 THEN 900000 ELSE n END, CASE WHEN n "
     "<= 16 THEN 7 END, CASE WHEN n > 100000 THEN n END FROM g;"
+    "INSERT INTO schedules (id, project_id, name, created_at, changed_at, time_zone, "
+    "every_us, anchor_at, cursor_at, next_at, kind) "
+    "WITH RECURSIVE g(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM g WHERE n < 20000) "
+    "SELECT 11000000 + n, 1, 's' || n, 1, 1, 'UTC', 1000000, 1, 1, n, 'http' FROM g;"
+    "INSERT INTO endpoints (id, request) SELECT id, '{}' FROM schedules;"
+    "UPDATE jobs SET schedule_id = 11000001 WHERE id BETWEEN 4000001 AND 4005000;"
     "INSERT INTO reservations (id, queue_id, state, holder, created_at, wait_until, "
     "ttl_us) VALUES (1, 1, 4, 'somebody', 1, 1, 1), (2, 1, 1, 'else', 1, 1, 1);";
 
@@ -142,6 +150,18 @@ static const struct probe probes[] = {
     { SQL_GATE_READ, "1", 1, 1, 5, NULL },
     { SQL_GATE_READ, "+1", 2, 2, 30, "jobs_running" },
     { SQL_QUEUE_BUSY, "1", 1, 1, 2, "jobs_running" },
+    /* Schedules and endpoints. */
+    { SQL_SCHEDULE_DUE, "10000 50", 1, 50, 50, "schedules_due" },
+    { SQL_SCHEDULE_NEXT, "", 1, 1, 1, "schedules_due" },
+    { SQL_SCHEDULE_LIVE, "+11000001", 100, 100, 100, "jobs_live_of_schedule" },
+    { SQL_SCHEDULE_JOBS, "11000001 9999999 50", 1, 50, 100, "jobs_of_schedule" },
+    { SQL_ENDPOINT_RECENT, "11000001 100", 1, 100, 200, "jobs_of_schedule" },
+    { SQL_ENDPOINT_REQUESTS, "+11000001", 100, 100, 100, NULL },
+    { SQL_ENDPOINT_LOAD, "+11000001", 100, 100, 100, NULL },
+    { SQL_ENDPOINT_FARES, "+11000001 1 1 1 1 1 1 1 error", 100, -1, 100, NULL },
+    { SQL_PROJECT_ENTER, "default", 1, 1, 1, NULL },
+    { SQL_PROJECT_MARKED, "", 1, 0, 1, NULL },
+    { SQL_PROJECT_SCAN, "4000000 500", 1, 500, 500, NULL },
     /* Finishing. */
     { SQL_COMPLETABLE, "+6001000 7", 100, 100, 100, NULL },
     { SQL_COMPLETABLE, "+6001000 8", 100, 0, 100, NULL },

@@ -61,6 +61,8 @@ static struct store *open_store(const char *url)
                        "{postgres:ALTER TABLE jobs SET (autovacuum_enabled = off);"
                        "ALTER TABLE runs SET (autovacuum_enabled = off);"
                        "ALTER TABLE owners SET (autovacuum_enabled = off);"
+                       "ALTER TABLE schedules SET (autovacuum_enabled = off);"
+                       "ALTER TABLE endpoints SET (autovacuum_enabled = off);"
                        "SET synchronous_commit = off}"));
     return store;
 }
