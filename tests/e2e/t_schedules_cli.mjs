@@ -107,7 +107,7 @@ SHELL=/bin/bash
 MAILTO = "root"
 GREETING='it is "me"'
 
-* * * * *   echo "$GREETING, bash \${BASH_VERSION:+yes}" 'and; # this' >> ${out}
+* * * * *   echo "$GREETING, bash \${BASH_VERSION:+yes}" 'and $HOME; # this' >> ${out}
 */5 2-4 * jan-mar mon-fri  date +\\%s
 @reboot     /usr/bin/true
 0 4 * * *   mail -s hello%body
@@ -151,7 +151,7 @@ test('a crontab becomes schedules and commands, and every line is reported', asy
     await until('it has the commands', () => server.stderr.includes(' reloaded'))
     const done = await server.outcome((await server.post(`/schedules/${made[0].id}/trigger`)).body.id)
     check(done.state === 'completed', JSON.stringify(done.error))
-    has(readFileSync(out, 'utf8'), 'it is "me", bash yes and; # this\n')
+    has(readFileSync(out, 'utf8'), 'it is "me", bash yes and $HOME; # this\n')
     const dated = await server.outcome((await server.post(`/schedules/${made[1].id}/trigger`)).body.id)
     const output = (await server.get(`/jobs/${dated.id}/output`)).body
     check(/^\d+\n$/.test(output.stdout.head), JSON.stringify(output))
