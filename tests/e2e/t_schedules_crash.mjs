@@ -5,7 +5,7 @@
 import { startServer } from './lib/server.mjs'
 import { checkFires } from './lib/fires.mjs'
 import { startTarget } from './lib/target.mjs'
-import { check, note, test, until } from './lib/test.mjs'
+import { check, equal, note, test, until } from './lib/test.mjs'
 
 const ROUNDS = 12
 
@@ -71,4 +71,33 @@ test('a schedule that is changed while the server dies has the old words or the 
         acknowledged = payload ?? 0
     }
     await checkFires(server, { id, periodMs: 1000 })
+})
+
+test('a server that was stopped for a while accounts for what passed meanwhile', async (t) => {
+    const target = await startTarget(t)
+    const server = await startServer(t, { settings: { misfire_grace_ms: 1000, lease_ms: 2000 } })
+    const schedules = await makeAll(server, target)
+    for (const seconds of [1, 4, 2]) {
+        await around(Math.random() * 40)
+        server.child.kill('SIGSTOP')
+        await around(seconds * 1000)
+        server.child.kill('SIGCONT')
+        const seen = (await server.get(`/schedules/${schedules[0].id}`)).body.fireCount
+        await until('it fires again', async () => (await server.get(`/schedules/${schedules[0].id}`)).body.fireCount > seen)
+    }
+    for (const schedule of schedules) note(`${schedule.name}: ${JSON.stringify(await checkFires(server, schedule))}`)
+})
+
+test('a schedule that was acknowledged is there after kill -9, and one that was deleted is not', async (t) => {
+    const server = await startServer(t)
+    const names = []
+    for (let round = 0; round < 3; round++) {
+        const made = (await server.post('/schedules', { name: `s${round}`, kind: 'k', cron: '0 3 1 1 *' })).body
+        names.push(made.name)
+        const gone = (await server.post('/schedules', { name: 'gone', kind: 'k', cron: '0 3 1 1 *' })).body
+        await server.del(`/schedules/${gone.id}`)
+        await server.kill()
+        await server.start()
+        equal((await server.get('/schedules')).body.items.map((s) => s.name), names)
+    }
 })
