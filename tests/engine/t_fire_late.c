@@ -176,6 +176,32 @@ TEST(a_job_that_lives_on_over_the_outage_keeps_the_late_one_from_running)
     world_end(&w);
 }
 
+/* A job that the crash has ended for good does not keep the next one from being made. */
+TEST(nothing_fires_before_the_recovery_is_through)
+{
+    struct world w;
+    world_init(&w);
+    w.wall = hour_of(w.wall) + HOUR / 2;
+    w.kinds[0] = "k";
+    w.kind_count = w.capacity = 1;
+    world_open(&w);
+    struct schedule_edit edit = new_schedule("s", "0 * * * *", 0);
+    edit.set |= EDIT_MAX_RETRIES;
+    edit.with.max_retries = 0;
+    int64_t id = schedule(&w, edit);
+    bool made = false;
+    int64_t job = trigger(&w, id, &made);
+    world_pass(&w, 2 * US_PER_S);
+    check_int(state_of(&w, job), JOB_RUNNING);
+    away(&w, 3 * HOUR);
+    check_int(state_of(&w, job), JOB_FAILED);
+    struct fires fires = fires_of(&w, id);
+    check_int(fires.count, 2);
+    check_fire(&fires.list[1], FIRE_RAN, FIRE_LATE, 1);
+    check_account(&w, id);
+    world_end(&w);
+}
+
 TEST(a_late_job_has_its_full_time_to_be_started)
 {
     struct world w;

@@ -315,8 +315,8 @@ TEST(a_change_of_rhythm_while_paused_accounts_for_the_old_one_first)
     world_begin(&w);
     int64_t id = schedule(&w, new_schedule("s", NULL, 10 * US_PER_S));
     pause_schedule(&w, id, 1, 0);
-    w.wall += 60 * US_PER_S;
-    w.mono += 60 * US_PER_S;
+    w.wall += 65 * US_PER_S;
+    w.mono += 65 * US_PER_S;
     struct schedule_edit edit = edit_of(id);
     edit.set = EDIT_EVERY;
     edit.with.every_us = 20 * US_PER_S;
@@ -326,8 +326,8 @@ TEST(a_change_of_rhythm_while_paused_accounts_for_the_old_one_first)
     check_int(fires.count, 1);
     check_fire(&fires.list[0], FIRE_SKIPPED, FIRE_PAUSED, 6);
     check_int(schedule_of(&w, id).paused, PAUSED_ITSELF);
-    w.wall += 60 * US_PER_S;
-    w.mono += 60 * US_PER_S;
+    w.wall += 65 * US_PER_S;
+    w.mono += 65 * US_PER_S;
     pause_schedule(&w, id, 0, 0);
     fires = fires_of(&w, id);
     check_int(fires.count, 2);
