@@ -13,7 +13,8 @@ void endpoint_field_names(const char *names[ENDPOINT_FIELDS])
 {
     static_assert(array_len(own_names) == (size_t)ENDPOINT_FIELDS - SCHEDULE_SHARED,
                   "a name is missing");
-    memcpy(names, schedule_field_names, SCHEDULE_SHARED * sizeof(*names));
+    for (int i = 0; i < SCHEDULE_SHARED; i++)
+        names[i] = schedule_field_names[i];
     memcpy(names + SCHEDULE_SHARED, own_names, sizeof(own_names));
 }
 
@@ -54,7 +55,7 @@ static int read_object(struct slice key, struct slice object, struct error *erro
 static int read_headers(struct slice object, struct arena *arena, struct error *error,
                         struct buf *values, struct buf *secrets)
 {
-    struct slice key, value, name;
+    struct slice key, value, name = { 0 };
     size_t secret_count = 0;
     int r = json_check_keys(object, "headers", LIMIT_HEADERS, error);
     if (r < 0)
@@ -124,7 +125,7 @@ static int read_request(const struct slice *v, struct arena *arena, struct error
                         struct schedule_edit *edit)
 {
     cleanup(buf_release) struct buf request;
-    struct slice text;
+    struct slice text = { 0 };
     buf_init(&request, (size_t)2 * LIMIT_BODY_BYTES);
     int r = put_request(v, arena, error, &request, edit);
     if (r == 0)

@@ -73,7 +73,9 @@ static int find(struct store *store, struct show *show, struct found *f)
     int64_t only = show->call->who.project_id;
     const struct project *there = NULL;
     int r = store_projects_reload(store);
-    for (size_t i = 0; r == 0 && i < store->project_count; i++)
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < store->project_count; i++)
         if (slice_equal(slice_of(store->projects[i].name), f->name))
             there = &store->projects[i];
     if (f->marked && (!there || there->id != f->project.id)) { /* gone already */
@@ -82,11 +84,9 @@ static int find(struct store *store, struct show *show, struct found *f)
         f->all = true;
         return 0;
     }
-    if (r == 0 && (!there || (only != 0 && only != there->id)))
+    if (!there || (only != 0 && only != there->id))
         return error_set(&show->look.error, -HF_NOT_FOUND, NULL,
                          "There is no project \"%.*s\".", (int)f->name.n, f->name.p);
-    if (r < 0)
-        return r;
     f->project = *there;
     r = store_project_holds(store, f->project.id, &f->holds);
     return r < 0 ? r : count_jobs(store, show->call->api->options.clock, f);

@@ -80,7 +80,7 @@ int store_project_enter(struct store *store, struct slice name, struct project *
         *ret = *known;
         return 0;
     }
-    struct project now;
+    struct project now = { 0 };
     int r = read_one(store, SQL_PROJECT_ENTER, name, &now);
     if (r < 0)
         return r;
