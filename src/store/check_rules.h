@@ -52,6 +52,8 @@ R(8, "j.priority NOT BETWEEN 1 AND 9", \
   "Job {id} has a priority that is none: it would never be its turn.") \
 R(10, "j.state NOT BETWEEN 1 AND 7", \
   "Job {id} is in state {x}, which is none.") \
+R(10, "NOT EXISTS (SELECT 1 FROM projects p WHERE p.id = j.project_id)", \
+  "Job {id} is of a project that is not there.") \
 R(10, "j.payload IS NULL AND NOT EXISTS (SELECT 1 FROM payloads p WHERE p.root_id = j.root_id)", \
   "The payload of job {id} is gone.")
 
@@ -135,7 +137,16 @@ R(2, "r.job_id IS NOT NULL AND r.finished_at IS NULL AND r.started_at < {long_ag
 R(10, "s.fire_count <> s.fires_pruned + " CHECK_FIRES_SUM, \
   "Schedule {id} counts {x} fire times, but what became of {y} is on record.") \
 R(10, "EXISTS (SELECT 1 FROM fires f WHERE f.schedule_id = s.id AND f.last_at > s.cursor_at)", \
-  "Schedule {id} has the outcome of a fire time that it has not come to yet.")
+  "Schedule {id} has the outcome of a fire time that it has not come to yet.") \
+R(10, "NOT EXISTS (SELECT 1 FROM projects p WHERE p.id = s.project_id)", \
+  "Schedule {id} is of a project that is not there.") \
+R(10, "s.kind = 'http' AND s.payload LIKE '_\"endpointId\":%' AND NOT EXISTS " \
+      "(SELECT 1 FROM endpoints e WHERE e.id = s.id)", \
+  "Schedule {id} is an endpoint, but what it sends is gone.")
+
+/* e: an endpoint; s: the schedule that it is. */
+#define CHECK_ENDPOINT_RULES(R) \
+R(10, "s.id IS NULL", "Endpoint {id} is no schedule any more, but its request is still there.")
 
 /* x: the first of them; y: how many rows. */
 #define CHECK_RANGE_RULES(R) \
@@ -151,7 +162,7 @@ R(10, "j.id IS NOT NULL AND COALESCE(j.schedule_id, 0) <> f.schedule_id", \
 
 /* The passes: P(name, what {id} is). */
 #define CHECK_PASSES(P) \
-P(SCHEDULE, schedule) P(RANGE, schedule) P(FIRED, job) P(JOB, job) P(RETRY, job) P(UNRETRIED, job) P(FORK, job) P(KEY, job) P(RUN, job) \
+P(SCHEDULE, schedule) P(ENDPOINT, schedule) P(RANGE, schedule) P(FIRED, job) P(JOB, job) P(RETRY, job) P(UNRETRIED, job) P(FORK, job) P(KEY, job) P(RUN, job) \
 P(TWICE, job) P(PAYLOAD, job) P(GHOST, job) P(HOLD, reservation) P(RESERVATION, reservation)
 
 /* The constraints and indexes that must exist: C(invariant, name, table, unique,

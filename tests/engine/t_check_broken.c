@@ -336,7 +336,10 @@ BROKEN(a_priority_that_is_none_is_named, "I8 queued",
 BROKEN(a_retry_of_another_kind_is_named, "I8 retry",
        "UPDATE jobs SET kind = 'other' WHERE id = $retry")
 BROKEN(a_retry_in_another_project_is_named, "I8 retry",
+       "INSERT INTO projects (id, name, created_at) VALUES (77, 'p', 1);"
        "UPDATE jobs SET project_id = 77 WHERE id = $retry")
+BROKEN(a_job_of_a_project_that_is_gone_is_named, "I10 final",
+       "UPDATE jobs SET project_id = 77 WHERE id = $final")
 BROKEN(a_retry_that_lost_its_key_is_named, "I8 retry",
        "UPDATE jobs SET unique_key = 'was there' WHERE id = $failed")
 BROKEN(a_retry_with_another_external_id_is_named, "I8 retry",

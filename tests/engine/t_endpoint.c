@@ -542,3 +542,34 @@ TEST(what_cannot_be_sent_is_refused_and_leaves_nothing)
     store_rollback(w.engine->store);
     world_end(&w);
 }
+
+/* ---- tampered with ---- */
+
+TEST(what_was_removed_by_hand_is_named)
+{
+    static const struct {
+        const char *script, *words;
+    } cases[] = {
+        { "DELETE FROM endpoints", "is an endpoint, but what it sends is gone" },
+        { "DELETE FROM schedules", "is no schedule any more" },
+    };
+    for (size_t i = 0; i < array_len(cases); i++) {
+        struct world w;
+        struct findings found;
+        char name[8];
+        node_begin(&w);
+        snprintf(name, sizeof(name), "e%zu", i);
+        int64_t id = schedule(&w, new_endpoint(name, "{\"url\":\"http://a\"}"));
+        check_clean(&w);
+        run_sql(&w, cases[i].script);
+        check_world(&w, &found);
+        check_int(found.count, 1);
+        check_int(found.list[0].invariant, 10);
+        check_has(slice_of(found.list[0].sentence), cases[i].words);
+        char text[24];
+        snprintf(text, sizeof(text), " %lld ", (long long)id);
+        check_has(slice_of(found.list[0].sentence), text);
+        run_sql(&w, "DELETE FROM endpoints; DELETE FROM schedules");
+        world_close(&w);
+    }
+}

@@ -273,3 +273,22 @@ TEST(two_nodes_delete_one_project_between_them)
     world_close(&twin);
     world_close(&w);
 }
+
+TEST(a_project_that_was_removed_by_hand_is_missed)
+{
+    struct world w;
+    struct findings found;
+    world_begin(&w);
+    check_ok(act(&w, make_project("p")));
+    enqueue(&w, job_in("p", "q"));
+    add_schedule(&w, 900001, "p");
+    check_clean(&w);
+    run_sql(&w, "DELETE FROM projects WHERE name = 'p'");
+    check_world(&w, &found);
+    check_int(found.count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        check_int(found.list[i].invariant, 10);
+        check_has(slice_of(found.list[i].sentence), "is of a project that is not there");
+    }
+    world_close(&w);
+}
