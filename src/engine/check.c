@@ -21,7 +21,7 @@ enum { CHECK_ROWS = 10000, CHECK_COLUMNS = 3, SENTENCE_BYTES = 1000 };
 
 /* ---- the rules ---- */
 
-enum subject { SUBJECT_job, SUBJECT_reservation, SUBJECT_schedule };
+enum subject { SUBJECT_job, SUBJECT_reservation, SUBJECT_schedule, SUBJECT_delivery };
 
 struct rule {
     int invariant;

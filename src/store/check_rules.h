@@ -160,10 +160,24 @@ R(10, "j.id IS NULL AND NOT EXISTS (SELECT 1 FROM counters c WHERE c.pruned > 0)
 R(10, "j.id IS NOT NULL AND COALESCE(j.schedule_id, 0) <> f.schedule_id", \
   "Job {id} is on record as made by schedule {x}, but says that it was made by {y}.")
 
+/* d: a delivery.  x: its webhook; y: its state. */
+#define CHECK_DELIVERY_RULES(R) \
+R(10, "d.state NOT BETWEEN 1 AND 3", \
+  "Delivery {id} of webhook {x} is in state {y}, which is none.") \
+R(10, "d.state = 1 AND d.next_at IS NULL", \
+  "Delivery {id} of webhook {x} waits, and is never due.") \
+R(10, "d.state = 1 AND d.finished_at IS NOT NULL", \
+  "Delivery {id} of webhook {x} waits, and has ended.") \
+R(10, "d.state <> 1 AND d.finished_at IS NULL", \
+  "Delivery {id} of webhook {x} is over, but when it ended is not recorded.") \
+R(10, "d.state <> 1 AND d.taken_by IS NOT NULL", \
+  "Delivery {id} of webhook {x} is over, but a node is still sending it.")
+
 /* The passes: P(name, what {id} is). */
 #define CHECK_PASSES(P) \
 P(SCHEDULE, schedule) P(ENDPOINT, schedule) P(RANGE, schedule) P(FIRED, job) P(JOB, job) P(RETRY, job) P(UNRETRIED, job) P(FORK, job) P(KEY, job) P(RUN, job) \
-P(TWICE, job) P(PAYLOAD, job) P(GHOST, job) P(HOLD, reservation) P(RESERVATION, reservation)
+P(TWICE, job) P(PAYLOAD, job) P(GHOST, job) P(HOLD, reservation) P(RESERVATION, reservation) \
+P(DELIVERY, delivery)
 
 /* The constraints and indexes that must exist: C(invariant, name, table, unique,
  * partial, columns, what it is for).  A primary key or a unique constraint has

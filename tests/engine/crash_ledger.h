@@ -11,6 +11,7 @@
 #include "acts.h"
 #include "crash_vfs.h"
 #include "store/schedules.h"
+#include "store/webhooks.h"
 
 enum about {
     ABOUT_JOB,
@@ -21,6 +22,8 @@ enum about {
     ABOUT_KEY,
     ABOUT_SESSION,
     ABOUT_SCHEDULE, /* states: IN(1) it is there, IN(0) it is not */
+    ABOUT_WEBHOOK,  /* the same; and each event that it wants has its delivery */
+    ABOUT_DELIVERY,
 };
 
 struct promise {
@@ -38,6 +41,7 @@ struct promise {
     int64_t lease_until; /* of a session: at least */
     int error_type, reason, priority;
     int64_t fires; /* of a schedule: at least */
+    int tries;     /* of a delivery */
     bool same_owner;
     int64_t owner;
     struct queue queue;
@@ -212,6 +216,40 @@ static inline const char *schedule_breaks(struct world *w, const struct promise 
     return s.fire_count < p->fires ? "fire times are gone" : NULL;
 }
 
+/* An event and its deliveries are one transaction: there are as many of one as of the
+ * other, wherever it crashed. */
+static inline const char *webhook_breaks(struct world *w, const struct promise *p)
+{
+    struct webhook row = { 0 };
+    struct delivery *list = NULL;
+    size_t count = 0;
+    int r = store_webhook_get(w->engine->store, p->id, &w->arena, &row);
+    if (r < 0 && r != -HF_NOT_FOUND)
+        return "it cannot be read";
+    if (!(p->states >> (r == 0) & 1))
+        return r == 0 ? "it is back" : "the webhook is not there";
+    if (store_deliveries_walk(w->engine->store, p->id, 0, 1000, &w->arena, &list,
+                              &count) < 0)
+        return "its deliveries cannot be read";
+    if (r < 0)
+        return count > 0 ? "its deliveries are still there" : NULL;
+    return (size_t)events_of(w, 0, "job.enqueued", NULL) == count
+               ? NULL
+               : "an event is without its delivery, or the other way round";
+}
+
+static inline const char *delivery_breaks(struct world *w, const struct promise *p)
+{
+    struct delivery d = { 0 };
+    if (store_delivery_get(w->engine->store, p->id, &w->arena, &d) < 0)
+        return "the delivery is not there";
+    if (!(p->states >> d.state & 1))
+        return "in another state";
+    if (d.tries != p->tries)
+        return "its tries are counted wrongly";
+    return d.taken_by ? "it still belongs to the node that crashed" : NULL;
+}
+
 static inline const char *promise_breaks(struct world *w, const struct promise *p)
 {
     struct store *store = w->engine->store;
@@ -237,6 +275,10 @@ static inline const char *promise_breaks(struct world *w, const struct promise *
         return session_breaks(w, p);
     case ABOUT_SCHEDULE:
         return schedule_breaks(w, p);
+    case ABOUT_WEBHOOK:
+        return webhook_breaks(w, p);
+    case ABOUT_DELIVERY:
+        return delivery_breaks(w, p);
     }
     return "what is it about?";
 }

@@ -2,12 +2,13 @@
  *
  * crash_story.h -- what happens in the script's first life.
  *
- * The schema is made; projects, queues, schedules, every kind of enqueue, claims,
+ * The schema is made; projects, queues, schedules, webhooks, every kind of enqueue, claims,
  * reports, cancels, changes, retries by hand, piles, holds, beats, the node's own work;
  * then the plug is pulled.  The later lives are in crash_lives.h. */
 #pragma once
 
 #include "crash_script.h"
+#include "crash_webhooks.h"
 #include "fires.h"
 
 /* ---- life 1 ---- */
@@ -409,6 +410,7 @@ static inline void first_life(struct script *s)
     live(s);
     story_settings(s);
     story_schedules(s);
+    story_webhooks(s);
     story_enqueue(s);
     story_reports(s);
     story_piles(s);

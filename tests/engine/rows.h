@@ -20,6 +20,8 @@ static const char *const rows_queries[] = {
     "SELECT * FROM counters",
     "SELECT * FROM schedules",
     "SELECT * FROM fires",
+    "SELECT * FROM webhooks",
+    "SELECT * FROM deliveries",
     "SELECT * FROM events WHERE type NOT IN ('recovery.completed', 'owner.died')",
     /* what every start changes */
     "SELECT * FROM events",
@@ -29,7 +31,7 @@ static const char *const rows_queries[] = {
     "SELECT * FROM meta",
     "SELECT * FROM ids",
 };
-enum { ROWS_OF_WORK = 11, ROWS_OF_ALL = array_len(rows_queries) };
+enum { ROWS_OF_WORK = 13, ROWS_OF_ALL = array_len(rows_queries) };
 
 static inline sqlite3 *look_inside(const char *url, const char *vfs)
 {
