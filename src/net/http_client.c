@@ -13,7 +13,7 @@
 #include "net/fetch.h"
 
 /* Idle connections that are kept for fetches that may be repeated. */
-enum { POOLED_CONNECTIONS = 64 };
+enum { POOLED_CONNECTIONS = 256 };
 
 struct http_client {
     struct event_base *base;
