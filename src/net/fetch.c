@@ -153,15 +153,16 @@ int fetch_new(const struct fetch_request *request, const struct fetch_defaults *
               struct error *error, struct fetch **ret)
 {
     int r = fetch_check_request(request, error);
-    if (r < 0)
-        return r;
-    struct fetch *fetch = new(struct fetch);
-    if (!fetch)
-        return error_set(error, -HF_NOMEM, NULL, "There is no memory for a request.");
+    struct fetch *fetch = r == 0 ? new (struct fetch) : NULL;
+    if (!fetch) {
+        curl_easy_cleanup(defaults->easy);
+        return error_set(error, r < 0 ? r : -HF_NOMEM, NULL,
+                         "There is no memory for a request.");
+    }
     arena_init(&fetch->arena, BLOCK_BYTES, ARENA_CAP);
     fetch->policy = defaults->policy;
     fetch->started_us = clock_mono_us(&clock_system);
-    fetch->easy = curl_easy_init();
+    fetch->easy = defaults->easy ? defaults->easy : curl_easy_init();
     r = fetch->easy ? copy_request(fetch, request) : -HF_NOMEM;
     buf_init(&fetch->head, LIMIT_FETCH_HEAD_BYTES);
     buf_init(&fetch->body, fetch->request.keep_bytes);

@@ -52,9 +52,11 @@ struct fetch {
 struct fetch_defaults {
     const struct address_policy *policy;
     const char *user_agent, *ca_file;
+    CURL *easy; /* one to use, as good as new; NULL: a new one is made */
 };
 
-/* Copies the request and makes ready for the first hop: `easy` can be performed.
+/* Copies the request and makes ready for the first hop: `easy` can be performed; that
+ * of the defaults is taken over, also on failure.
  * Owned by the caller; free with fetch_free(), once it is out of the multi handle. */
 must_check int fetch_new(const struct fetch_request *request,
                          const struct fetch_defaults *defaults, struct error *error,

@@ -14,6 +14,9 @@
 
 /* Idle connections that are kept for fetches that may be repeated. */
 enum { POOLED_CONNECTIONS = 256 };
+/* libcurl's handles that wait for the next fetch: each has buffers that are dear to make,
+ * some 20 KiB. */
+enum { SPARE_HANDLES = 64 };
 
 struct http_client {
     struct event_base *base;
@@ -21,6 +24,8 @@ struct http_client {
     struct event *timer; /* libcurl's */
     struct fetch *fetches;
     size_t count;
+    CURL *spare[SPARE_HANDLES];
+    size_t spare_count;
     char *user_agent, *ca_file;
     const struct address_policy *policy;
 };
@@ -72,13 +77,27 @@ static void remove_from_multi(struct fetch *fetch)
     fetch->added = false;
 }
 
+/* Of one that was cut short, libcurl may still be busy with a name. */
+static void keep_handle(struct http_client *client, struct fetch *fetch,
+                        const struct fetch_answer *answer)
+{
+    if (answer->end != FETCH_ANSWERED || client->spare_count == SPARE_HANDLES)
+        return;
+    curl_easy_reset(fetch->easy);
+    client->spare[client->spare_count++] = fetch->easy;
+    fetch->easy = NULL;
+}
+
 /* Answered, and gone. */
 static void end_fetch(struct fetch *fetch, struct fetch_answer *answer)
 {
+    struct http_client *client = fetch->client;
+
     remove_from_multi(fetch);
     event_del(&fetch->timer);
-    unlink_fetch(fetch->client, fetch);
+    unlink_fetch(client, fetch);
     fetch_gather(fetch, answer);
+    keep_handle(client, fetch, answer);
     fetch->done(fetch->done_arg, answer);
     fetch_free(fetch);
 }
@@ -145,10 +164,12 @@ int http_client_start(struct http_client *client, const struct fetch_request *re
                       struct fetch **ret)
 {
     struct fetch_defaults defaults = { client->policy, client->user_agent,
-                                       client->ca_file };
+                                       client->ca_file, NULL };
     struct fetch *fetch;
 
     assert(done && ret);
+    if (client->spare_count > 0)
+        defaults.easy = client->spare[--client->spare_count];
     int r = fetch_new(request, &defaults, error, &fetch);
     if (r < 0)
         return r;
@@ -291,6 +312,8 @@ void http_client_free(struct http_client *client)
         client->fetches->aborted = true;
         end_early(client->fetches);
     }
+    while (client->spare_count > 0)
+        curl_easy_cleanup(client->spare[--client->spare_count]);
     curl_multi_cleanup(client->multi);
     if (client->timer)
         event_free(client->timer);
