@@ -193,12 +193,11 @@ int store_deliveries(struct store *store, const struct delivery_filter *f,
     int64_t before = f->before ? f->before : INT64_MAX, floor = 0;
     int64_t states = f->states ? (int64_t)f->states : -1;
     bool filtered = f->states || f->type.p;
-    int r = 0;
-    if (filtered)
-        r = store_int(store, SQL_DELIVERY_FLOOR,
-                      (struct db_value[]){ db_int(f->webhook_id), db_int(before),
-                                           db_int(LIST_ROWS - 1) },
-                      0, &floor);
+    int64_t rows = filtered ? LIST_ROWS : (int64_t)f->limit;
+    int r = store_int(
+        store, SQL_DELIVERY_FLOOR,
+        (struct db_value[]){ db_int(f->webhook_id), db_int(before), db_int(rows - 1) }, 0,
+        &floor);
     if (r == 0)
         r = read_some(store, SQL_DELIVERY_LIST,
                       (struct db_value[]){ db_int(f->webhook_id), db_int(before),

@@ -75,6 +75,9 @@ static const char others[] =
     "SELECT 9100000 + n, 1, 'job.failed', '{}', CASE WHEN n > 100000 THEN 2 ELSE 1 END, "
     "n, CASE WHEN n > 100000 THEN NULL WHEN n <= 16 THEN 900000 ELSE n END, CASE WHEN n "
     "<= 16 THEN 7 END, CASE WHEN n > 100000 THEN n END FROM g;"
+    "INSERT INTO events (at, type, job_id) "
+    "WITH RECURSIVE g(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM g WHERE n < 100000) "
+    "SELECT n, 'job.failed', CASE WHEN n % 1000 > 0 THEN n END FROM g;"
     "INSERT INTO schedules (id, project_id, name, created_at, changed_at, time_zone, "
     "every_us, anchor_at, cursor_at, next_at, kind) "
     "WITH RECURSIVE g(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM g WHERE n < 20000) "
@@ -243,6 +246,21 @@ static const struct probe probes[] = {
     { SQL_DELIVERY_TAKE, "+9100100 7 900000", 50, -1, 50, NULL },
     { SQL_DELIVERY_LOAD, "+9100001", 16, 16, 16, NULL },
     { SQL_DELIVERY_REPORT, "+9100001 2 1 - 9 200 - []", 16, -1, 16, NULL },
+    { SQL_DELIVERY_GIVE_BACK, "7 9", 1, -1, 200, "deliveries_taken" },
+    { SQL_DELIVERY_AGAIN, "+9100101 9", 50, -1, 50, NULL },
+    { SQL_JOB_BRIEF, "+6001000", 100, 100, 100, NULL },
+    /* Looking at deliveries, and forgetting them. */
+    { SQL_DELIVERY_WALK, "1 9150000 50", 1, 50, 50, "deliveries_of_webhook" },
+    { SQL_DELIVERY_LIST, "1 9150000 9149950 2 - 50", 1, 50, 50, NULL },
+    { SQL_DELIVERY_FLOOR, "1 9150000 50", 1, 1, 60, "deliveries_of_webhook" },
+    { SQL_DELIVERY_PENDING_OF, "1 50", 1, 1, 60, NULL },
+    { SQL_DELIVERY_PENDING, "50", 1, 1, 60, "deliveries_due" },
+    { SQL_DELIVERY_NEXT_WEBHOOK, "0", 1, 1, 1, "deliveries_of_webhook" },
+    { SQL_DELIVERY_NEXT_WEBHOOK, "1", 1, 0, 1, "deliveries_of_webhook" },
+    { SQL_DELIVERY_END, "1 500000 50 9 why", 1, -1, 110, "deliveries_due" },
+    { SQL_DELIVERY_DROP, "1 50", 1, -1, 110, "deliveries_of_webhook" },
+    { SQL_PRUNE_DELIVERY_SCAN, "9100100 50", 1, 50, 50, NULL },
+    { SQL_PRUNE_LONE_EVENTS, "500000 50", 1, -1, 110, "events_of_no_job" },
     { SQL_RESERVATION_OPEN, "", 1, 1, 1, "reservations_open" },
     { SQL_RESERVATION_OPEN_OF_QUEUE, "1", 1, 1, 1, "reservations_open" },
 };

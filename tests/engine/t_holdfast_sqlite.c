@@ -198,3 +198,32 @@ TEST(a_transaction_that_cannot_write_now_is_busy)
     sqlite3_close(writer);
     check_int(sqlite3_close(db), SQLITE_OK);
 }
+
+TEST(a_webhook_is_told_of_the_job_in_the_same_transaction)
+{
+    const char *url = new_store();
+    sqlite3 *db = connect_to(url);
+    struct hf_new_job job = { .kind = "k" };
+    struct hf_error error;
+
+    run_sql(db,
+            "INSERT INTO webhooks (id, url, events, secret, timeout_us, created_at, "
+            "changed_at) VALUES (7, 'http://x', '[\"job.enqueued\"]', 'secret', 1, 1, 1);"
+            "INSERT INTO meta (name, value) VALUES ('webhooks_version', '7')");
+    run_sql(db, "BEGIN IMMEDIATE");
+    check_ok(hf_enqueue_sqlite(db, &job, &error, NULL));
+    check_int(number(db, "SELECT count(*) FROM deliveries"), 1);
+    run_sql(db, "ROLLBACK");
+    check_int(number(db, "SELECT count(*) FROM deliveries"), 0);
+    run_sql(db, "BEGIN IMMEDIATE");
+    check_ok(hf_enqueue_sqlite(db, &job, &error, NULL));
+    job.kind = "not a kind";
+    check_err(hf_enqueue_sqlite(db, &job, &error, NULL), -HF_INVALID);
+    run_sql(db, "COMMIT");
+    check_int(number(db,
+                     "SELECT count(*) FROM deliveries d JOIN jobs j ON j.id = d.job_id "
+                     "WHERE d.webhook_id = 7 AND d.state = 1"),
+              1);
+    check_int(number(db, "SELECT count(*) FROM events WHERE type = 'job.enqueued'"), 1);
+    sqlite3_close(db);
+}
