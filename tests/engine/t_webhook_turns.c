@@ -17,20 +17,25 @@ static struct delivered unsent(int64_t id)
 TEST(what_is_given_back_untried_keeps_its_place_and_its_tries)
 {
     struct world w;
-    int64_t first[8], again[8];
+    int64_t again[8];
     world_begin(&w);
     webhook(&w, "[\"job.enqueued\"]");
     enqueue_many(&w, 3);
-    check_int(send(&w, 8, unsent, first), 3);
+    struct command *c = take(&w, 8);
+    check_int(c->deliveries.out_count, 3);
     world_pass(&w, US_PER_S);
-    enqueue_many(&w, 2); /* behind them */
+    enqueue_many(&w, 2); /* behind them, and due before they are given back */
+    world_pass(&w, US_PER_S);
+    for (int i = 0; i < 3; i++)
+        report(&w, unsent(c->deliveries.out[i].id));
     check_int(send(&w, 8, went_well, again), 5);
     for (int i = 0; i < 3; i++) {
-        check_int(again[i], first[i]);
-        struct delivery d = delivery_row(&w, first[i]);
+        check_int(again[i], c->deliveries.out[i].id);
+        struct delivery d = delivery_row(&w, again[i]);
         check_int(d.tries, 1);
         check_int(d.state, DELIVERY_DELIVERED);
     }
+    command_free(c);
     world_end(&w);
 }
 
