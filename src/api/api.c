@@ -151,6 +151,7 @@ int api_new(const struct api_options *options, struct error *error, struct api *
     api->options = *options;
     api->node = options->node;
     api->waiters.loop = options->loop;
+    buf_init(&api->scratch, (size_t)4 << 20);
     int r = token_cache_new(options->loop, options->node, &api->tokens);
     if (r == 0)
         r = auth_new(options->admin_token, options->open, options->allowed_hosts,
@@ -171,6 +172,7 @@ void api_free(struct api *api)
 {
     if (!api)
         return;
+    buf_release(&api->scratch);
     streams_free(api->streams);
     auth_free(api->auth);
     token_cache_free(api->tokens);

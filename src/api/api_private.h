@@ -20,4 +20,5 @@ struct api {
     struct waiters waiters;
     struct claim_line claims;
     struct streams *streams; /* of events */
+    struct buf scratch;      /* of an answer while it is written; empty otherwise */
 };

@@ -160,3 +160,5 @@ const struct route *route_find(const struct http_head *head,
                                struct slice params[CALL_PARAMS], unsigned *ret_allowed);
 /* All of them, one after another; NULL behind the last. */
 const struct route *route_at(size_t i);
+/* Where it stands among them; behind the last for NULL. */
+size_t route_index(const struct route *wanted);

@@ -29,8 +29,7 @@ int http_figures_new(struct http_figures **ret)
     struct http_figures *figures = new (struct http_figures);
     if (!figures)
         return -HF_NOMEM;
-    while (route_at(figures->count))
-        figures->count++;
+    figures->count = route_index(NULL);
     figures->routes = calloc(figures->count + 1, sizeof(*figures->routes));
     if (!figures->routes) {
         free(figures);
@@ -48,18 +47,10 @@ void http_figures_free(struct http_figures *figures)
     free(figures);
 }
 
-static size_t index_of(const struct http_figures *figures, const struct route *route)
-{
-    size_t i = 0;
-    while (i < figures->count && (!route || route_at(i) != route))
-        i++;
-    return i;
-}
-
 void http_figures_count(struct http_figures *figures, const struct route *route,
                         int status, int64_t took_us)
 {
-    struct route_figures *row = &figures->routes[index_of(figures, route)];
+    struct route_figures *row = &figures->routes[route_index(route)];
     size_t i = 0;
     while (i < row->answer_count && row->answers[i].status != status)
         i++;

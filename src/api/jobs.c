@@ -108,17 +108,21 @@ static int show_duplicate(struct store *store, struct show *show, struct json_wr
     return r;
 }
 
+/* The most common answer of all: its memory is kept for the next, unless it is large. */
+enum { SCRATCH_KEPT_BYTES = 16 << 10 };
+
 static void answer_made(struct call *call, const struct command *command)
 {
     const struct new_job *in = &command->enqueue.jobs[0];
     struct job_row row = { .job = command->enqueue.made[0] };
     char project[LIMIT_NAME_BYTES + 1] = "default";
-    struct buf buf;
+    struct api *api = call->api; /* stays when the call is answered */
+    struct slice text = { 0 };
 
     if (in->project.p)
         memcpy(project, in->project.p, in->project.n + 1);
-    buf_init(&buf, (size_t)4 << 20);
-    struct json_writer w = json_writer(&buf);
+    buf_reset(&api->scratch);
+    struct json_writer w = json_writer(&api->scratch);
     json_begin_object(&w);
     view_job_members(
         &w, &row,
@@ -127,7 +131,13 @@ static void answer_made(struct call *call, const struct command *command)
     json_put_bool(&w, "deduplicated", false);
     json_end_object(&w);
     json_finish(&w);
-    call_answer_buf(call, 201, &buf);
+    int r = buf_end(&api->scratch, &text);
+    if (r == 0)
+        call_answer(call, 201, text);
+    else
+        call_refuse_with(call, r, NULL, "The answer is too large to be sent.");
+    if (api->scratch.room > SCRATCH_KEPT_BYTES)
+        buf_release(&api->scratch);
 }
 
 static void enqueued(struct call *call, struct command *command)

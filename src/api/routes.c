@@ -41,29 +41,42 @@ const struct route *route_at(size_t i)
     return NULL;
 }
 
+size_t route_index(const struct route *wanted)
+{
+    size_t i = 0;
+    for (size_t f = 0; f < array_len(families); f++)
+        for (const struct route *route = families[f]; route->path; route++, i++)
+            if (route == wanted)
+                return i;
+    return i;
+}
+
 /* The next part of a route's path, and what is behind it. */
 static struct slice next_part(const char **path)
 {
-    const char *start = *path;
-    size_t n = strcspn(start, "/");
-    *path = start[n] ? start + n + 1 : start + n;
-    return (struct slice){ start, n };
+    const char *start = *path, *end = strchrnul(start, '/');
+    *path = *end ? end + 1 : end;
+    return (struct slice){ start, (size_t)(end - start) };
 }
 
-static bool matches(const struct route *route, const struct http_head *head,
+static bool is_api(const struct http_head *head)
+{
+    return head->part_count >= 2 && slice_equal(head->parts[0], SLICE("api")) &&
+           slice_equal(head->parts[1], SLICE("v1"));
+}
+
+static bool matches(const struct route *route, const struct http_head *head, bool api,
                     struct slice params[CALL_PARAMS])
 {
     const char *path = route->path;
     size_t part = 0, param = 0;
 
-    if (path[0] == '/') {
+    if (path[0] == '/')
         path++;
-    } else {
-        if (head->part_count < 2 || !slice_equal(head->parts[0], SLICE("api")) ||
-            !slice_equal(head->parts[1], SLICE("v1")))
-            return false;
+    else if (api)
         part = 2;
-    }
+    else
+        return false;
     for (; *path; part++) {
         struct slice want = next_part(&path);
         if (part >= head->part_count)
@@ -87,15 +100,17 @@ static bool same_method(enum http_method has, enum http_method wanted)
 const struct route *route_find(const struct http_head *head,
                                struct slice params[CALL_PARAMS], unsigned *ret_allowed)
 {
-    const struct route *route = NULL;
+    bool api = is_api(head);
 
     *ret_allowed = 0;
-    for (size_t i = 0; (route = route_at(i)) != NULL; i++) {
-        if (!matches(route, head, params))
-            continue;
-        if (same_method(route->method, head->method))
-            return route;
-        *ret_allowed |= 1u << route->method;
+    for (size_t f = 0; f < array_len(families); f++) {
+        for (const struct route *route = families[f]; route->path; route++) {
+            if (!matches(route, head, api, params))
+                continue;
+            if (same_method(route->method, head->method))
+                return route;
+            *ret_allowed |= 1u << route->method;
+        }
     }
     return NULL;
 }

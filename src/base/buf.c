@@ -3,7 +3,6 @@
  * buf.c -- bytes that grow, up to a limit, and fail once. */
 #include "buf.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "text.h"
@@ -40,8 +39,8 @@ void buf_reset(struct buf *buf)
         buf->p[0] = '\0';
 }
 
-/* Room for `more` bytes and the NUL, at least doubling, so that a text built
- * byte by byte is copied a constant number of times. */
+/* At least doubling, so that a text built byte by byte is copied a constant number of
+ * times. */
 static bool grow(struct buf *buf, size_t more)
 {
     buf_check(buf);
@@ -70,10 +69,17 @@ static bool grow(struct buf *buf, size_t more)
     return true;
 }
 
+/* Room for `more` bytes and the NUL.  It is asked for each byte of an answer, and
+ * nearly always there. */
+static inline bool has_room(struct buf *buf, size_t more)
+{
+    return (!buf->failed && more < buf->room - buf->n) || grow(buf, more);
+}
+
 void buf_add(struct buf *buf, struct slice bytes)
 {
     assert(bytes.p || bytes.n == 0);
-    if (!grow(buf, bytes.n))
+    if (!has_room(buf, bytes.n))
         return;
     if (bytes.n > 0)
         memcpy(buf->p + buf->n, bytes.p, bytes.n);
@@ -89,16 +95,25 @@ void buf_text(struct buf *buf, const char *text)
 
 void buf_byte(struct buf *buf, char byte)
 {
-    buf_add(buf, (struct slice){ &byte, 1 });
+    if (!has_room(buf, 1))
+        return;
+    buf->p[buf->n++] = byte;
+    buf->p[buf->n] = '\0';
 }
 
+/* By hand: an answer has dozens of numbers, and printf() is slow at them. */
 void buf_int(struct buf *buf, int64_t n)
 {
-    char digits[24];
-    int length = snprintf(digits, sizeof(digits), "%" PRId64, n);
+    char digits[20]; /* of the least number, with its sign */
+    size_t at = sizeof(digits);
+    uint64_t left = n < 0 ? -(uint64_t)n : (uint64_t)n;
 
-    assert(length > 0 && (size_t)length < sizeof(digits));
-    buf_add(buf, (struct slice){ digits, (size_t)length });
+    do
+        digits[--at] = (char)('0' + left % 10);
+    while ((left /= 10) > 0);
+    if (n < 0)
+        digits[--at] = '-';
+    buf_add(buf, (struct slice){ digits + at, sizeof(digits) - at });
 }
 
 void buf_hex(struct buf *buf, struct slice bytes)
@@ -107,7 +122,7 @@ void buf_hex(struct buf *buf, struct slice bytes)
 
     assert(bytes.p || bytes.n == 0);
     assert(bytes.n < SIZE_MAX / 2);
-    if (!grow(buf, bytes.n * 2))
+    if (!has_room(buf, bytes.n * 2))
         return;
     for (size_t i = 0; i < bytes.n; i++) {
         buf->p[buf->n++] = digit[(uint8_t)bytes.p[i] >> 4];
@@ -125,7 +140,7 @@ void buf_vprintf(struct buf *buf, const char *format, va_list args)
     int length = vsnprintf(NULL, 0, format, args);
     if (length < 0 && !buf->failed)
         buf->failed = -HF_TOO_LARGE; /* longer than an int can say */
-    if (length >= 0 && grow(buf, (size_t)length)) {
+    if (length >= 0 && has_room(buf, (size_t)length)) {
         vsnprintf(buf->p + buf->n, (size_t)length + 1, format, again);
         buf->n += (size_t)length;
     }
@@ -158,14 +173,31 @@ static void add_escaped(struct buf *buf, char c)
         buf_printf(buf, "\\u%04x", (unsigned)(uint8_t)c);
 }
 
+/* Names and most texts: nothing in them to escape. */
+static void add_quoted(struct buf *buf, struct slice plain)
+{
+    if (!has_room(buf, plain.n + 2))
+        return;
+    buf->p[buf->n++] = '"';
+    if (plain.n > 0)
+        memcpy(buf->p + buf->n, plain.p, plain.n);
+    buf->n += plain.n;
+    buf->p[buf->n++] = '"';
+    buf->p[buf->n] = '\0';
+}
+
 void buf_json(struct buf *buf, struct slice text)
 {
-    size_t done = 0, at = 0;
+    size_t done = 0, at = text_plain(text, 0);
 
     assert(text.p || text.n == 0);
+    if (at == text.n) {
+        add_quoted(buf, text);
+        return;
+    }
     buf_byte(buf, '"');
     /* Stretches that need no escape are copied whole. */
-    while (at < text.n) {
+    for (; at < text.n; at = text_plain(text, at)) {
         size_t step = utf8_step(text.p + at, text.n - at);
         if (step > 0 && !needs_escape(text.p[at])) {
             at += step;
@@ -178,13 +210,13 @@ void buf_json(struct buf *buf, struct slice text)
             buf_text(buf, "\xEF\xBF\xBD"); /* U+FFFD */
         done = ++at;
     }
-    buf_add(buf, (struct slice){ text.n ? text.p + done : NULL, at - done });
+    buf_add(buf, (struct slice){ text.p + done, at - done });
     buf_byte(buf, '"');
 }
 
 char *buf_space(struct buf *buf, size_t n)
 {
-    return grow(buf, n) ? buf->p + buf->n : NULL;
+    return has_room(buf, n) ? buf->p + buf->n : NULL;
 }
 
 void buf_advance(struct buf *buf, size_t n)

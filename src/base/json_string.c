@@ -54,12 +54,17 @@ static size_t escape_length(const char *p, const char *end, const char **ret_why
     return is_low(unit_at(p + 6, end)) ? 12 : 0;
 }
 
+static const char *plain_end(const char *p, const char *end)
+{
+    return p + text_plain((struct slice){ p, (size_t)(end - p) }, 0);
+}
+
 const char *json_string_scan(const char *p, const char *end, const char **ret_at,
                              const char **ret_why)
 {
     assert(p < end && *p == '"');
     p++;
-    while (p < end && *p != '"') {
+    while ((p = plain_end(p, end)) < end && *p != '"') {
         size_t step = 0;
         if (*p == '\\') {
             step = escape_length(p, end, ret_why);
@@ -86,9 +91,9 @@ const char *json_string_scan(const char *p, const char *end, const char **ret_at
 const char *json_string_skip(const char *p, const char *end)
 {
     assert(p < end && *p == '"');
-    for (p++; p < end && *p != '"'; p++)
-        if (*p == '\\')
-            p++;
+    p = plain_end(p + 1, end);
+    while (p < end && *p != '"')
+        p = *p == '\\' ? p + 2 : plain_end(p + 1, end);
     assert(p < end); /* it was checked */
     return p + 1;
 }

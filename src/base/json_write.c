@@ -124,10 +124,13 @@ void json_raw(struct json_writer *w, struct slice json)
 void json_id(struct json_writer *w, int64_t id)
 {
     begin_value(w);
-    if (id)
-        buf_printf(w->buf, "\"%lld\"", (long long)id);
-    else
+    if (!id) {
         buf_text(w->buf, "null");
+        return;
+    }
+    buf_byte(w->buf, '"');
+    buf_int(w->buf, id);
+    buf_byte(w->buf, '"');
 }
 
 void json_time(struct json_writer *w, int64_t time_us)

@@ -79,6 +79,38 @@ size_t utf8_step(const char *p, size_t n)
     return agreeing(byte, n, lead) == lead.length ? lead.length : 0;
 }
 
+static bool is_plain(uint8_t byte)
+{
+    return byte >= ' ' && byte < 0x80 && byte != '"' && byte != '\\';
+}
+
+/* Whether any of the eight bytes is not plain.  Each term has the highest bit of a byte
+ * set if it is below a space, or a quote, or a backslash, or has that bit anyhow. */
+static bool is_mixed(uint64_t bytes)
+{
+    const uint64_t each = UINT64_MAX / 255, high = each * 0x80;
+    uint64_t quote = bytes ^ each * '"', backslash = bytes ^ each * '\\';
+
+    return (((bytes - each * ' ') | (quote - each) | (backslash - each) | bytes) &
+            high) != 0;
+}
+
+size_t text_plain(struct slice text, size_t from)
+{
+    size_t at = from;
+    uint64_t eight;
+
+    assert(from <= text.n);
+    for (; text.n - at >= sizeof(eight); at += sizeof(eight)) {
+        memcpy(&eight, text.p + at, sizeof(eight));
+        if (is_mixed(eight))
+            break;
+    }
+    while (at < text.n && is_plain((uint8_t)text.p[at]))
+        at++;
+    return at;
+}
+
 bool utf8_is_cut(const char *p, size_t n)
 {
     const uint8_t *byte = (const uint8_t *)p;
@@ -93,7 +125,7 @@ bool utf8_is_cut(const char *p, size_t n)
 bool utf8_valid(struct slice text)
 {
     assert(text.p || text.n == 0);
-    for (size_t at = 0; at < text.n;) {
+    for (size_t at = 0; (at = text_plain(text, at)) < text.n;) {
         size_t step = utf8_step(text.p + at, text.n - at);
         if (step == 0 || text.p[at] == '\0')
             return false;

@@ -27,6 +27,11 @@ bool utf8_valid(struct slice text);
  * `n` bytes may be read; 0 if there is none.  NUL is a character here. */
 size_t utf8_step(const char *p, size_t n);
 
+/* Where the first byte of `text` is, from `from` on, that is not plain; `text.n` if there
+ * is none.  Plain is ASCII that stands for itself in JSON: no control character, quote or
+ * backslash.  Most of what comes and goes is plain, and this looks at eight bytes at once. */
+size_t text_plain(struct slice text, size_t from);
+
 /* True if the `n` bytes at `p` are the beginning of a character whose rest is
  * missing: the mark of a text that was cut. */
 bool utf8_is_cut(const char *p, size_t n);

@@ -134,6 +134,7 @@ void http_answer(struct http_request *request, const struct http_answer *answer)
     exchange->out_bytes = is_head ? 0 : answer->body.n;
     if (conn) {
         keep = can_keep(exchange) && !answer->close;
+        spare_take(&conn->server->spare_out, &conn->out);
         add_head(exchange, answer, keep);
         if (status_has_body(answer->status))
             add_length(&conn->out, answer->body.n);

@@ -63,7 +63,7 @@ static void after_sending(struct http_conn *conn, size_t sent)
 {
     conn->out_since += sent;
     if (conn_pending(conn) == 0) {
-        buf_reset(&conn->out);
+        spare_give(&conn->server->spare_out, &conn->out);
         conn->out_at = 0;
         conn->send_deadline_us = 0;
         if (conn->state == CONN_HEAD && !conn->state_deadline_us)
@@ -185,6 +185,7 @@ static bool fill(struct http_conn *conn)
         return false;
     buf_consume(&conn->in, conn->in_at);
     conn->in_at = 0;
+    spare_take(&conn->server->spare_in, &conn->in);
     size_t room = in_bytes_max(conn) - waiting;
     if (conn->state != CONN_BODY && room > READ_BYTES)
         room = READ_BYTES;
@@ -453,12 +454,10 @@ static void conn_pump(struct http_conn *conn)
     if (more)
         event_active(&conn->io, EV_TIMEOUT, 0);
     /* One that only waits keeps no buffers: there may be thousands. */
-    if (conn->state == CONN_HEAD && in_slice(conn).n == 0) {
-        buf_release(&conn->in);
+    if ((conn->state == CONN_HEAD || conn->state == CONN_BUSY) && in_slice(conn).n == 0) {
+        spare_give(&conn->server->spare_in, &conn->in);
         conn->in_at = 0;
     }
-    if (conn_pending(conn) == 0 && conn->state != CONN_BUSY)
-        buf_release(&conn->out);
     arm(conn);
 }
 
@@ -512,6 +511,13 @@ void conn_kick(struct http_conn *conn)
     event_active(&conn->io, EV_TIMEOUT, 0);
 }
 
+/* Answered, and nothing to do until the client says more: the usual case. */
+static bool waits_only(const struct http_conn *conn)
+{
+    return conn->state == CONN_HEAD && conn_pending(conn) == 0 && !conn->readable &&
+           !conn->eof && in_slice(conn).n == 0 && !conn->server->stopping;
+}
+
 void conn_answered(struct http_conn *conn, bool keep)
 {
     assert(!conn->exchange);
@@ -520,7 +526,13 @@ void conn_answered(struct http_conn *conn, bool keep)
     conn->state_deadline_us = 0;
     if (keep)
         await_head(conn);
-    conn_kick(conn);
+    if (conn->pumping)
+        return;
+    send_pending(conn);
+    if (waits_only(conn))
+        arm(conn);
+    else
+        event_active(&conn->io, EV_TIMEOUT, 0);
 }
 
 int conn_new(struct http_server *server, int fd, const struct address *peer,

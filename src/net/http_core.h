@@ -93,6 +93,7 @@ struct http_server {
     LIST_HEAD(exchange_list, exchange) exchanges; /* those the program has seen */
     LIST_HEAD(spare_list, exchange) spares;
     size_t spare_count;
+    struct buf spare_in, spare_out; /* see spare_take() */
     size_t turned_away;
     struct http_stats stats;
     bool stopping;
@@ -117,6 +118,14 @@ void exchange_cut(struct exchange *exchange);
 /* The server is about to be freed: exchanges that the program still has are
  * on their own from now on. */
 void exchange_release_all(struct http_server *server);
+
+/* The memory that the last connection had no more use for is the next one's, one for
+ * what is read and one for what is sent: it is warm, and need not be asked for.  Gives
+ * `buf` that of `spare`, if it has none and there is some. */
+void spare_take(struct buf *spare, struct buf *buf);
+
+/* Empties `buf`, and keeps its memory in `spare` if that is free and it is not large. */
+void spare_give(struct buf *spare, struct buf *buf);
 
 /* ---- http_answer.c ---- */
 

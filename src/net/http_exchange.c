@@ -8,7 +8,11 @@
 #include "http_core.h"
 
 /* A request with its headers and a small answer fits into one block. */
-enum { ARENA_BLOCK_BYTES = 8 << 10, SPARE_BODY_BYTES = 64 << 10 };
+enum {
+    ARENA_BLOCK_BYTES = 8 << 10,
+    SPARE_BODY_BYTES = 64 << 10,
+    SPARE_BUF_BYTES = 16 << 10,
+};
 
 struct exchange *exchange_new(struct http_conn *conn)
 {
@@ -112,10 +116,32 @@ void exchange_cut(struct exchange *exchange)
     }
 }
 
+void spare_take(struct buf *spare, struct buf *buf)
+{
+    if (buf->p || !spare->p)
+        return;
+    assert(spare->cap == buf->cap);
+    *buf = *spare;
+    *spare = (struct buf){ .cap = buf->cap };
+}
+
+void spare_give(struct buf *spare, struct buf *buf)
+{
+    if (!spare->p && buf->p && buf->room <= SPARE_BUF_BYTES) {
+        buf_reset(buf);
+        *spare = *buf;
+        *buf = (struct buf){ .cap = spare->cap };
+    } else {
+        buf_release(buf);
+    }
+}
+
 void exchange_release_all(struct http_server *server)
 {
     struct exchange *exchange;
 
+    buf_release(&server->spare_in);
+    buf_release(&server->spare_out);
     while ((exchange = LIST_FIRST(&server->spares))) {
         LIST_REMOVE(exchange, link);
         exchange_free(exchange);

@@ -86,6 +86,31 @@ TEST(text_has_no_nul)
     check(!utf8_valid(SLICE("\0")));
 }
 
+/* Every byte, at every place of texts of every length around eight. */
+TEST(plain_text_ends_at_the_first_byte_that_does_not_stand_for_itself)
+{
+    enum { LONGEST = 19 };
+
+    for (int byte = 0; byte < 256; byte++) {
+        bool plain = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+        for (size_t n = 1; n <= LONGEST; n++) {
+            char *text =
+                malloc(n); /* of its size, so that valgrind sees what is beyond */
+            check(text);
+            for (size_t at = 0; at < n; at++) {
+                memset(text, "a~ \x7f!#[]"[at % 8], n);
+                text[at] = (char)byte;
+                size_t end = text_plain((struct slice){ text, n }, 0);
+                size_t behind = text_plain((struct slice){ text, n }, at + 1);
+                if (end != (plain ? n : at) || behind != n)
+                    fail("byte %d at %zu of %zu: %zu, %zu", byte, at, n, end, behind);
+            }
+            free(text);
+        }
+    }
+    check_int(text_plain((struct slice){ NULL, 0 }, 0), 0);
+}
+
 TEST(a_cut_text_is_told_from_a_broken_one)
 {
     check(utf8_is_cut("\xE2", 1));
