@@ -456,7 +456,7 @@ struct hf_job {
     const char *progress_text, *cancel_reason;
     int64_t owner_id; /* who executed it; 0: nobody yet */
     const char *owner;
-    int64_t recovery_id; /* the recovery that made it; 0: none */
+    int64_t recovery_id, schedule_id; /* the recovery, the schedule that made it; 0 */
 };
 /* One job; free with hf_job_free().  -HF_NOT_FOUND. */
 int hf_get_job(struct hf *hf, int64_t job_id, struct hf_error *error,

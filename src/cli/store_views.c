@@ -63,6 +63,7 @@ void put_job_members(struct json_writer *w, const struct hf_job *job)
     json_put_int(w, "maxExecutionTimeMs", job->max_execution_ms);
     json_put_text(w, "onCrash", job->on_crash == HF_CRASH_FAIL ? "fail" : "retry");
     json_put_id(w, "recoveryId", job->recovery_id);
+    json_put_id(w, "scheduleId", job->schedule_id);
     json_put_time(w, "createdAt", job->created_at_us);
     json_put_time(w, "startedAt", job->started_at_us);
     json_put_time(w, "deadlineAt", job->deadline_at_us);

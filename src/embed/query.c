@@ -97,6 +97,7 @@ static int view_job(struct store *store, const struct job_row *row, struct arena
         .created_at_us = job->created_at,
         .finished_at_us = job->finished_at,
         .recovery_id = job->recovery_id,
+        .schedule_id = job->schedule_id,
         .cancel_reason = job->cancel_reason.p,
     };
     view_run(view, row, clock_wall_us(&clock_system));
