@@ -2,7 +2,7 @@
 //
 // Projects over HTTP: shown with what is in them, paused, and deleted with all of it
 // only when that is asked for, also over kill -9.
-import { startServer } from './lib/server.mjs'
+import { sql, startServer } from './lib/server.mjs'
 import { startTarget } from './lib/target.mjs'
 import { check, equal, has, test, until } from './lib/test.mjs'
 
@@ -120,4 +120,23 @@ test('while it is being deleted it takes nothing new', async (t) => {
     await server.post(`/runs/${claimed}/fail`, { session: 's1', error: { type: 'other', message: 'stopped' } })
     await gone(server, 'shop')
     check(target.total() === 0)
+})
+
+test('what makes new things goes first, and nothing of it is left', async (t) => {
+    const server = await startServer(t)
+    const target = await startTarget(t)
+    await server.post('/projects', { name: 'shop' })
+    const schedule = (await server.post('/schedules', { name: 's', kind: 'k', project: 'shop', everyMs: 1000, overlap: 'queue' })).body
+    const endpoint = (await server.post('/projects/shop/endpoints', { name: 'e', url: target.url('/a'), everyMs: 1000 })).body
+    const webhook = (await server.post('/webhooks', { project: 'shop', url: target.url('/hook'), events: ['*'] })).body
+    const other = (await server.post('/schedules', { name: 's', kind: 'k', everyMs: 3600000 })).body
+    await until('it has fired, and was told of', () => target.count('/a') >= 1 && target.count('/hook') >= 1)
+    has((await server.refused(409, 'DELETE', '/projects/shop')).detail, '2 schedules (1 of them endpoints), 1 webhooks')
+    await server.del('/projects/shop?cascade=true')
+    await gone(server, 'shop')
+    for (const path of [`/schedules/${schedule.id}`, `/schedules/${endpoint.id}`, `/webhooks/${webhook.id}`]) await server.refused(404, 'GET', path)
+    equal((await server.get('/schedules')).body.items.map((s) => s.id), [other.id])
+    for (const table of ['fires', 'endpoints', 'webhooks', 'jobs']) equal([table, sql(server.store, `SELECT count(*) FROM ${table}`)], [table, '0'])
+    await until('no delivery is left', () => sql(server.store, 'SELECT count(*) FROM deliveries') === '0')
+    equal((await server.get('/projects')).body.items.map((p) => p.name), ['default'])
 })
