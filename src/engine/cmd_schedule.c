@@ -246,44 +246,62 @@ static int create(struct tx *tx, struct command *c)
     return tx->store->failed;
 }
 
+/* The schedule as it is to be, or the refusal: nothing has been changed then. */
+static int reword(struct tx *tx, struct command *c, struct schedule *s)
+{
+    const struct schedule_edit *edit = &c->schedule.edit;
+    int64_t every_us = s->every_us, start_at = s->start_at;
+    if (!edit->endpoint && edit->set & (EDIT_KIND | EDIT_PAYLOAD) &&
+        schedule_is_endpoint(s))
+        return error_set(&c->error, -HF_INVALID,
+                         edit->set & EDIT_KIND ? "kind" : "payload",
+                         "Schedule %lld is an endpoint: its jobs send its request, and "
+                         "have no other kind or payload. Change the endpoint instead.",
+                         (long long)s->id);
+    merge_when(edit, s);
+    merge_job(edit, s);
+    set_anchor(tx, s, every_us, start_at);
+    s->changed_at = tx->now;
+    int r = check_whole(tx, c, s);
+    return r < 0 ? r : endpoint_edit(tx, c, s);
+}
+
 /* What is due under the old words, and what has passed under them while it was paused
- * if they are to change.  It is posted: the change may still be refused. */
+ * if they are to change. */
 static int end_old_words(struct tx *tx, const struct schedule_edit *edit,
                          struct schedule *s)
 {
     int r = fire_all_due(tx, s);
-    if (r == 0 && edit->set & TIMES)
-        r = fire_pass(tx, s);
-    if (r == 0)
-        store_schedule_advance(tx->store, s);
-    return r;
+    return r == 0 && edit->set & TIMES ? fire_pass(tx, s) : r;
+}
+
+static void take_standing(struct schedule *s, const struct schedule *from)
+{
+    s->passed_until = from->passed_until;
+    s->paused = from->paused;
+    s->paused_until = from->paused_until;
+    s->paused_reason = from->paused_reason;
+    s->cursor_at = from->cursor_at;
+    s->next_at = from->next_at;
+    s->fire_count = from->fire_count;
+    s->last_fire_at = from->last_fire_at;
+    s->last_job_id = from->last_job_id;
+    s->problem = from->problem;
 }
 
 static int change(struct tx *tx, struct command *c)
 {
     const struct schedule_edit *edit = &c->schedule.edit;
-    struct schedule s;
-    int r = find(tx, c, edit->id, edit->project_id, edit->endpoint, &s);
-    if (r == 0 && !edit->endpoint && edit->set & (EDIT_KIND | EDIT_PAYLOAD) &&
-        schedule_is_endpoint(&s))
-        r = error_set(&c->error, -HF_INVALID, edit->set & EDIT_KIND ? "kind" : "payload",
-                      "Schedule %lld is an endpoint: its jobs send its request, and have "
-                      "no other kind or payload. Change the endpoint instead.",
-                      (long long)s.id);
+    struct schedule old = { 0 };
+    int r = find(tx, c, edit->id, edit->project_id, edit->endpoint, &old);
+    struct schedule s = old;
     if (r == 0)
-        r = end_old_words(tx, edit, &s);
+        r = reword(tx, c, &s);
+    if (r == 0)
+        r = end_old_words(tx, edit, &old);
     if (r < 0)
         return r;
-    int64_t every_us = s.every_us, start_at = s.start_at;
-    merge_when(edit, &s);
-    merge_job(edit, &s);
-    set_anchor(tx, &s, every_us, start_at);
-    s.changed_at = tx->now;
-    r = check_whole(tx, c, &s);
-    if (r == 0)
-        r = endpoint_edit(tx, c, &s);
-    if (r < 0)
-        return r;
+    take_standing(&s, &old);
     set_pause(tx, edit, &s);
     r = fire_all_due(tx, &s);
     if (r == 0)

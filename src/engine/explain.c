@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "engine/explain_private.h"
+#include "store/schedules.h"
 
 /* ---- words ---- */
 
@@ -331,6 +332,24 @@ static int explain_busy(struct explaining *x)
 
 /* ---- all ---- */
 
+/* Where it comes from, last. */
+static int explain_schedule(struct explaining *x)
+{
+    int64_t id = x->out->row.job.schedule_id;
+    struct schedule schedule = { 0 };
+    if (id == 0 || x->out->count == REASONS_MAX)
+        return 0;
+    int r = store_schedule_get(x->store, id, x->arena, &schedule);
+    if (r == 0)
+        explain_add(x, "schedule", 0, "It was made by the schedule %.*s (%lld).",
+                    (int)schedule.name.n, schedule.name.p, (long long)id);
+    else if (r == -HF_NOT_FOUND)
+        explain_add(x, "schedule", 0,
+                    "It was made by schedule %lld, which was deleted since.",
+                    (long long)id);
+    return r == -HF_NOT_FOUND ? 0 : r;
+}
+
 int explain_job(struct store *store, int64_t job_id,
                 const struct explain_context *context, struct arena *arena,
                 struct explanation *ret)
@@ -354,5 +373,7 @@ int explain_job(struct store *store, int64_t job_id,
         r = explain_busy(&x);
     else
         r = explain_over(&x);
+    if (r == 0)
+        r = explain_schedule(&x);
     return r < 0 ? r : arena_end(arena);
 }

@@ -15,7 +15,8 @@
  *   running     owner, deadline, overdue, stale, progress, owner_dead, owner_silent,
  *               no_run, cancel
  *   over        completed, error, retried, exhausted, permanent, poison, crash_policy,
- *               operator, superseded, cancelled, pending, owner_died, same_source */
+ *               operator, superseded, cancelled, pending, owner_died, same_source
+ *   any         schedule */
 #pragma once
 
 #include "engine/settings.h"

@@ -10,7 +10,7 @@ enum {
     ALONE_SCHEDULES = 50
 };
 /* Somebody else has what is due. */
-#define OTHERS_US (20 * US_PER_MS)
+#define OTHERS_US (50 * US_PER_MS)
 #define SET_ASIDE_US (60 * US_PER_S)
 
 static int by_value(const void *a, const void *b)

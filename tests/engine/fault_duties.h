@@ -52,6 +52,13 @@ static inline bool due_done(struct world *w)
            fault_state(w, fx.expiring) == JOB_CANCELLED;
 }
 
+static inline bool fires_done(struct world *w)
+{
+    struct schedule s = schedule_of(w, fx.timed);
+    return s.fire_count == 1 && fires_of(w, fx.timed).count == 1 &&
+           fault_state(w, s.last_job_id) == JOB_QUEUED;
+}
+
 static inline void drive_holds(struct world *w)
 {
     fault_pass(w, 20);
@@ -170,6 +177,7 @@ static inline bool reclass_done(struct world *w)
 
 static const struct fault_duty fault_duties[] = {
     { "what is due, what expires", NULL, drive_due, due_done, false, false },
+    { "schedules", NULL, drive_due, fires_done, false, false },
     { "holds", NULL, drive_holds, holds_done, false, false },
     { "an owner's death", NULL, drive_reaper, reaper_done, false, false },
     { "a deadline", NULL, drive_deadline, deadline_done, false, false },

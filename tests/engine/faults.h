@@ -6,8 +6,8 @@
  * copy, `crashed`, the process that had it was killed with work under way. */
 #pragma once
 
-#include "acts.h"
 #include "crash_vfs.h"
+#include "fires.h"
 
 enum { LARGE_BYTES = 20 << 10 };
 
@@ -18,6 +18,7 @@ struct fixture {
     int64_t hold, next_hold;
     int64_t here[2];  /* of the node that was killed */
     int64_t local[3]; /* for a node to take */
+    int64_t timed;    /* a schedule; it fires 15 s after the beginning */
     char large[LARGE_BYTES];
     struct crash_disk *sound, *crashed;
     const char *url;
@@ -109,6 +110,12 @@ static inline void fixture_make(void)
     fixture_jobs(&w);
     fx.hold = fixture_hold(&w, "anna");
     fx.next_hold = fixture_hold(&w, "ben");
+    struct schedule_edit edit = new_schedule("timed", "15 0 9 15 1 *", 0);
+    edit.set |= EDIT_ZONE | EDIT_QUEUE;
+    edit.with.time_zone = SLICE("Europe/Berlin");
+    edit.with.queue = SLICE("timed");
+    fx.timed = schedule(&w, edit);
+    check_int(schedule_of(&w, fx.timed).next_at, w.wall + 15 * US_PER_S);
     struct new_job job = fault_job("here");
     job.kind = SLICE("local");
     for (size_t i = 0; i < array_len(fx.here); i++)
@@ -285,6 +292,36 @@ static inline struct command *fault_renew(void)
     return c;
 }
 
+static inline struct command *fault_schedule(void)
+{
+    struct command *c = command_new(OP_SCHEDULE);
+    c->schedule.edit = new_schedule("another", "0 0 * * *", 0);
+    c->schedule.edit.set |= EDIT_ZONE;
+    c->schedule.edit.with.time_zone = SLICE("America/New_York");
+    return c;
+}
+static inline struct command *fault_reschedule(void)
+{
+    struct command *c = command_new(OP_SCHEDULE);
+    c->schedule.edit = edit_of(fx.timed);
+    c->schedule.edit.set = EDIT_CRON | EDIT_PRIORITY;
+    c->schedule.edit.with.cron = SLICE("0 12 * * *");
+    c->schedule.edit.with.priority = 2;
+    return c;
+}
+static inline struct command *fault_unschedule(void)
+{
+    struct command *c = command_new(OP_SCHEDULE_DROP);
+    c->schedule_drop.id = fx.timed;
+    return c;
+}
+static inline struct command *fault_trigger(void)
+{
+    struct command *c = command_new(OP_TRIGGER);
+    c->trigger.id = fx.timed;
+    return c;
+}
+
 struct fault_command {
     const char *name;
     struct command *(*make)(void);
@@ -318,4 +355,8 @@ static const struct fault_command fault_commands[] = {
     { "reserve", fault_reserve },
     { "release", fault_release },
     { "renew", fault_renew },
+    { "schedule", fault_schedule },
+    { "change a schedule", fault_reschedule },
+    { "drop a schedule", fault_unschedule },
+    { "trigger", fault_trigger },
 };

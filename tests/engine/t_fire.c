@@ -244,6 +244,38 @@ TEST(two_triggers_in_one_pile_make_one_job)
     world_end(&w);
 }
 
+/* ---- one that cannot ---- */
+
+TEST(one_that_the_store_refuses_does_not_keep_the_others_from_firing)
+{
+    struct world w;
+    struct slice data;
+    char sql[200];
+    world_begin(&w);
+    int64_t bad = schedule(&w, new_schedule("bad", NULL, 40 * US_PER_S));
+    int64_t good = schedule(&w, new_schedule("good", NULL, 40 * US_PER_S));
+    /* Its next fire time has an outcome already. */
+    snprintf(sql, sizeof(sql),
+             "INSERT INTO fires (schedule_id, fire_at, last_at, count, outcome, at) "
+             "VALUES (%lld, %lld, %lld, 1, 4, 1)",
+             (long long)bad, (long long)(w.wall + 40 * US_PER_S),
+             (long long)(w.wall + 40 * US_PER_S));
+    run_sql(&w, sql);
+    world_pass(&w, 41 * US_PER_S);
+    check_int(schedule_of(&w, good).fire_count, 1);
+    check_int(schedule_of(&w, bad).fire_count, 0);
+    check(has_text(schedule_of(&w, bad).problem, "refused"));
+    check_int(told(&w, "schedule.stalled", &data), 1);
+    check(has_text(data, "\"bad\""));
+    check_int(do_the_work(&w), 1);
+    run_sql(&w, "DELETE FROM fires WHERE outcome = 4");
+    world_pass(&w, 60 * US_PER_S);
+    check(!schedule_of(&w, bad).problem.p);
+    check_account(&w, bad);
+    check_account(&w, good);
+    world_end(&w);
+}
+
 /* ---- many ---- */
 
 TEST(ten_thousand_in_the_same_second_fire_in_bounded_bites)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "engine/explain.h"
 #include "fires.h"
 
 #define HOUR (3600 * US_PER_S)
@@ -152,7 +153,7 @@ TEST(what_is_due_under_the_old_words_is_dealt_with_first)
     world_end(&w);
 }
 
-TEST(a_change_that_is_refused_still_accounts_for_what_was_due)
+TEST(a_change_that_is_refused_changes_nothing)
 {
     struct world w;
     world_begin(&w);
@@ -163,9 +164,10 @@ TEST(a_change_that_is_refused_still_accounts_for_what_was_due)
     edit.set = EDIT_EVERY;
     edit.with.every_us = 1;
     refused(&w, edit, -HF_INVALID, "everyMs", "1000");
-    check_int(schedule_of(&w, id).fire_count, 1);
+    check_int(schedule_of(&w, id).fire_count, 0); /* nor has it come any further */
     check_int(schedule_of(&w, id).every_us, 10 * US_PER_S);
     world_pass(&w, 5 * US_PER_S);
+    check_int(schedule_of(&w, id).fire_count, 2);
     check_account(&w, id);
     world_end(&w);
 }
@@ -220,6 +222,26 @@ TEST(what_is_due_when_it_is_deleted_is_still_made)
     w.mono += 15 * US_PER_S;
     check_ok(drop_schedule(&w, id));
     check_int(do_the_work(&w), 1);
+    world_end(&w);
+}
+
+TEST(a_job_says_which_schedule_made_it)
+{
+    struct world w;
+    bool made = false;
+    struct explanation said;
+    world_begin(&w);
+    int64_t id = schedule(&w, new_schedule("nightly", NULL, HOUR));
+    int64_t job = trigger(&w, id, &made);
+    struct explain_context context = { .now = w.wall, .settings = &w.settings };
+    for (int dropped = 0; dropped < 2; dropped++) {
+        check_ok(explain_job(w.engine->store, job, &context, &w.arena, &said));
+        const struct reason *last = &said.reasons[said.count - 1];
+        check_str(last->code, "schedule");
+        check(has_text(last->text, dropped ? "deleted" : "nightly"));
+        if (!dropped)
+            check_ok(drop_schedule(&w, id));
+    }
     world_end(&w);
 }
 
