@@ -312,7 +312,7 @@ static int remember_answer(struct tx *tx, const struct command *c, int64_t proje
 static int enqueue_one(struct tx *tx, struct command *command, const struct new_job *in,
                        struct enqueued *out)
 {
-    struct job job;
+    struct job job = { 0 };
     struct job *made =
         command->enqueue.made ? &command->enqueue.made[in - command->enqueue.jobs] : NULL;
     int64_t project_id = 0;

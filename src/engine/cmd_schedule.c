@@ -33,7 +33,7 @@ static int find(struct tx *tx, struct command *c, int64_t id, int64_t project_id
 /* Asking first is how a person gets a sentence instead of a constraint. */
 static int check_name(struct tx *tx, struct command *c, const struct schedule *s)
 {
-    struct schedule other;
+    struct schedule other = { 0 };
     int r = store_flush(tx->store);
     if (r == 0)
         r = store_schedule_by_name(tx->store, s->project_id, s->name, &tx->store->arena,
