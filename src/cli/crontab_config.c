@@ -13,6 +13,8 @@
 /* The first line of what we write: only a file that begins with it is written over. */
 #define MARK "; Made by holdfast schedules import crontab."
 
+enum { PASSWD_BYTES = 4096 };
+
 /* ---- variables ---- */
 
 bool crontab_set(struct crontab_variables *variables, struct slice name,
@@ -99,12 +101,13 @@ static void put_home(struct buf *config, const struct crontab_line *entry,
                      const struct crontab_variables *variables)
 {
     struct slice home = crontab_variable(variables, "HOME", NULL);
-    char user[LIMIT_NAME_BYTES + 1];
+    char user[LIMIT_NAME_BYTES + 1], text[PASSWD_BYTES];
+    struct passwd space, *known = NULL;
 
     if (!home.p && entry->user.p && entry->user.n <= LIMIT_NAME_BYTES) {
         snprintf(user, sizeof(user), "%.*s", (int)entry->user.n, entry->user.p);
-        const struct passwd *known = getpwnam(user);
-        home = slice_of(known ? known->pw_dir : NULL);
+        if (getpwnam_r(user, &space, text, sizeof(text), &known) == 0 && known)
+            home = slice_of(known->pw_dir);
     }
     if (home.p)
         put_value(config, "directory", home);
