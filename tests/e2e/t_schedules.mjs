@@ -284,7 +284,7 @@ test('a schedule is paused, for a while or until it is resumed', async (t) => {
     const first = fires.at(-1)
     equal([first.outcome, first.reason, first.jobId], ['skipped', 'paused', null])
     check(first.fireAt > made.createdAt && first.lastAt <= resumed.changedAt, JSON.stringify(first))
-    const until_ = new Date(Date.now() + 1500).toISOString()
+    const until_ = new Date(Date.now() + 4000).toISOString()
     await server.post(`/schedules/${made.id}/pause`, { until: until_ })
     const back = await until('it goes on by itself', async () => {
         const { body } = await server.get(`/schedules/${made.id}`)
@@ -297,7 +297,7 @@ test('a schedule is paused, for a while or until it is resumed', async (t) => {
 
 test('a schedule that has ended says so', async (t) => {
     const server = await startServer(t)
-    const endAt = new Date(Date.now() + 2500).toISOString()
+    const endAt = new Date(Date.now() + 5000).toISOString()
     const made = await make(server, { cron: '* * * * * *', overlap: 'queue', endAt })
     const ended = await until('it has ended', async () => {
         const { body } = await server.get(`/schedules/${made.id}`)
