@@ -10,7 +10,8 @@
  * EACH RUN IS PROTECTED for its own time: it has a deadline (maxExecutionTimeMs), and
  * until then or until it ends nothing else runs for its job (I3).  When its node dies
  * under it the target may still be at work, so its retry is not due before that
- * deadline.
+ * deadline; if there is none, the endpoint is paused until then, unless its runs may
+ * overlap.
  *
  * HEALTH is kept in the transaction that begins or ends a run.  What a transaction has
  * begun and ended is gathered, and settled once before the commit, in the order of the
@@ -58,7 +59,8 @@ struct endpoint_news {
     bool duplicate; /* it began too soon after the last one */
     int status;     /* of the response; 0: none */
     int64_t endpoint_id, job_id, project_id, queue_id, owner_id;
-    int64_t until;      /* of one that has begun: its deadline */
+    int64_t until; /* of one that has begun: its deadline; of one that has ended: until
+                           then its target may be at work, and no retry waits for that */
     struct slice error; /* in the transaction's arena */
 };
 
@@ -73,7 +75,8 @@ int64_t endpoint_of(const struct job *job);
 /* A run of an endpoint has ended: well; or otherwise, with the job as it is now. */
 void endpoint_completed(struct tx *tx, int64_t endpoint_id,
                         const struct completion *done);
-void endpoint_ended(struct tx *tx, const struct job_row *row, bool expired);
+void endpoint_ended(struct tx *tx, const struct job_row *row, bool expired,
+                    int64_t until);
 
 /* Writes what was noted, in the transaction that is about to be committed; and tells
  * the log when it is. */

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/endpoint.h"
+#include "engine/fire.h"
 
 /* ---- noted ---- */
 
@@ -114,7 +115,7 @@ int64_t endpoint_of(const struct job *job)
                : 0;
 }
 
-void endpoint_ended(struct tx *tx, const struct job_row *row, bool expired)
+void endpoint_ended(struct tx *tx, const struct job_row *row, bool expired, int64_t until)
 {
     const struct job_error *error = &row->run.error;
     int64_t id = endpoint_of(&row->job);
@@ -124,6 +125,7 @@ void endpoint_ended(struct tx *tx, const struct job_row *row, bool expired)
     note(tx->engine, &(struct endpoint_news){
                          .type = failed ? NEWS_FAILED : NEWS_ENDED,
                          .expired = expired,
+                         .until = until,
                          .endpoint_id = id,
                          .job_id = row->job.id,
                          .project_id = row->job.project_id,
@@ -183,6 +185,29 @@ static void end(struct tx *tx, struct endpoint *e, const struct endpoint_news *n
         tell_news(tx, news, "endpoint.failed", e);
 }
 
+/* Its target may be at work, and its next fire would call it: not before that time. */
+static int hold(struct tx *tx, const struct endpoint_news *news)
+{
+    static const struct slice why =
+        SLICE("Its node died under its last run, whose target may still be at work.");
+    char until[TIME_TEXT_BYTES];
+    struct schedule s;
+    int r = store_schedule_lock(tx->store, news->endpoint_id, &s);
+    if (r < 0)
+        return r == -HF_NOT_FOUND ? 0 : r;
+    if (s.overlap != OVERLAP_SKIP || s.paused & PAUSED_ITSELF ||
+        (!s.cron.p && s.every_us == 0))
+        return 0;
+    s.paused |= PAUSED_ITSELF;
+    s.paused_until = news->until;
+    s.paused_reason = why;
+    s.next_at = news->until;
+    store_schedule_advance(tx->store, &s);
+    tell_schedule(tx, &s, 0, "schedule.paused", ",\"reason\":%s,\"until\":\"%s\"",
+                  quoted(tx, why), time_text(news->until, until));
+    return tx->store->failed;
+}
+
 static int by_value(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -225,7 +250,8 @@ int endpoints_settle(struct engine *engine)
             begin(&tx, e, news);
         else
             end(&tx, e, news);
-        r = store->failed;
+        r = news->type != NEWS_BEGUN && news->until > tx.now ? hold(&tx, news)
+                                                             : store->failed;
     }
     return r < 0 ? r : store_endpoints_fare(store, list, n);
 }

@@ -157,7 +157,7 @@ static void end_cancelled(struct tx *tx, struct job_row *row, const struct endin
                                .details = ending->error.details };
     end_run(tx, row, JOB_CANCELLED, &error);
     job->state = JOB_CANCELLED;
-    endpoint_ended(tx, row, has_expired(ending));
+    endpoint_ended(tx, row, has_expired(ending), 0);
     job->finished_at = row->run.finished_at;
     store_job_update(tx->store, job, JOB_CANCELLING);
     tell(tx, job, "job.cancelled", "\"reason\":%s,\"wasRunning\":true",
@@ -189,8 +189,9 @@ void finish_job(struct tx *tx, struct job_row *row, struct ending *ending)
     end_run(tx, row, JOB_FAILED, &ending->error);
     job->state = JOB_FAILED;
     job->finished_at = row->run.finished_at; /* now, or when the run had ended */
-    endpoint_ended(tx, row, has_expired(ending));
     decide_retry(tx, job, old_state == JOB_CANCELLING, ending);
+    endpoint_ended(tx, row, has_expired(ending),
+                   ending->retry_id == 0 && wait_us > 0 ? row->run.deadline_at : 0);
     store_job_update(tx->store, job, old_state);
     tell_failed(tx, row, ending);
     tell_verdict(tx, job, &row->run.error, ending);

@@ -373,6 +373,46 @@ TEST(when_the_node_dies_the_retry_waits_until_the_time_of_the_run_is_over)
     world_close(&w);
 }
 
+TEST(without_a_retry_the_next_fire_waits_for_that)
+{
+    struct world w;
+    node_begin(&w);
+    struct schedule_edit edit = new_endpoint("e", "{\"url\":\"http://a\"}");
+    edit.set |= EDIT_MAX_EXECUTION | EDIT_MAX_RETRIES | EDIT_EVERY;
+    edit.with.max_execution_us = 600 * US_PER_S;
+    edit.with.max_retries = 0;
+    edit.with.every_us = 60 * US_PER_S;
+    int64_t id = schedule(&w, edit);
+    world_pass(&w, 61 * US_PER_S);
+    check_int(given_count, 1);
+    int64_t job = given[0].job_id, deadline = given[0].deadline_at;
+    restart(&w);
+    check_int(state_of(&w, job), JOB_FAILED);
+    check_int(retry_of(&w, job), 0);
+    struct schedule s = schedule_of(&w, id);
+    check_int(s.paused, PAUSED_ITSELF);
+    check_int(s.paused_until, deadline);
+    check_has(s.paused_reason, "may still be at work");
+    check_int(events_of(&w, 0, "schedule.paused", NULL), 1);
+    world_pass(&w, deadline - w.wall - US_PER_S);
+    check_int(given_count, 0);
+    world_pass(&w, 62 * US_PER_S);
+    check_int(given_count, 1); /* and it goes on by itself */
+    check_int(schedule_of(&w, id).paused, 0);
+    check_account(&w, id);
+    /* whoever lets runs overlap wants each of them */
+    edit = edit_of(id);
+    edit.set = EDIT_OVERLAP;
+    edit.with.overlap = OVERLAP_QUEUE;
+    schedule(&w, edit);
+    restart(&w);
+    check_int(schedule_of(&w, id).paused, 0);
+    world_pass(&w, 61 * US_PER_S);
+    check_int(given_count, 1);
+    check_clean(&w);
+    world_close(&w);
+}
+
 TEST(locks_are_told_when_they_are_taken_extended_released_and_expired)
 {
     struct world w;
