@@ -63,6 +63,7 @@ struct webhook_sender {
     bool asking;           /* an OP_DELIVERIES is under way */
     bool wanted;           /* there may be something to take */
     bool more;             /* there is, once something of ours has been reported */
+    bool resting;          /* after a command that failed, until `again` */
     bool stopping;         /* takes nothing more */
     bool closed;           /* nobody is there to report to */
     struct event *again, *grace;
@@ -326,7 +327,20 @@ static void try_again_later(struct webhook_sender *sender)
 {
     const struct timeval later = { AGAIN_MS / 1000, 0 };
 
-    evtimer_add(sender->again, &later);
+    sender->resting = evtimer_add(sender->again, &later) == 0;
+}
+
+/* Whether it is worth asking again at once: it was given all that it had room for.
+ * Otherwise each webhook has what it may have, until something is reported. */
+static bool take_all(struct webhook_sender *sender, const struct command *command)
+{
+    size_t before = sender->held_bytes, count = command->deliveries.out_count;
+
+    for (size_t i = 0; i < count; i++)
+        take_in(sender, &command->deliveries.out[i]);
+    sender->more = command->deliveries.out_more;
+    return sender->more && (count == command->deliveries.count ||
+                            sender->held_bytes - before >= command->deliveries.bytes);
 }
 
 static void on_taken(struct command *command, void *arg)
@@ -335,18 +349,10 @@ static void on_taken(struct command *command, void *arg)
     int r = command->result;
 
     sender->asking = false;
-    if (r == 0) {
-        size_t count = command->deliveries.out_count;
-        for (size_t i = 0; i < count; i++)
-            take_in(sender, &command->deliveries.out[i]);
-        /* Less than was asked for, and yet there is more: each has what it may have. */
-        sender->more = command->deliveries.out_more;
-        sender->wanted =
-            sender->wanted || (sender->more && count == command->deliveries.count);
-    } else {
-        sender->wanted = true;
+    if (r < 0)
         try_again_later(sender);
-    }
+    if (r < 0 || take_all(sender, command))
+        sender->wanted = true;
     command_free(command);
     if (sender->stopping)
         webhook_sender_stop(sender);
@@ -475,6 +481,8 @@ static void submit_report(struct webhook_sender *sender)
  * what is taken. */
 static void report(struct webhook_sender *sender)
 {
+    if (sender->resting && !sender->closed)
+        return;
     if (!STAILQ_EMPTY(&sender->over) && STAILQ_EMPTY(&sender->reporting))
         submit_report(sender);
     ask(sender);
@@ -482,16 +490,19 @@ static void report(struct webhook_sender *sender)
 
 static void on_again(evutil_socket_t fd, short what, void *arg)
 {
+    struct webhook_sender *sender = arg;
+
     (void)fd;
     (void)what;
-    launch(arg);
-    report(arg);
+    sender->resting = false;
+    launch(sender);
+    report(sender);
 }
 
 void webhook_sender_due(struct webhook_sender *sender)
 {
     sender->wanted = true;
-    ask(sender);
+    report(sender);
 }
 
 /* ---- beginning and end ---- */

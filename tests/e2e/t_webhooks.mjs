@@ -3,6 +3,7 @@
 // Webhooks as a receiver sees them, verified by another implementation of Standard
 // Webhooks: signatures, rotation, order, retries, and what an answer means.
 import { startReceiver } from './lib/webhook_receiver.mjs'
+import { readMetrics } from './lib/metrics.mjs'
 import { startServer } from './lib/server.mjs'
 import { startTarget } from './lib/target.mjs'
 import { check, equal, has, test, until } from './lib/test.mjs'
@@ -176,6 +177,24 @@ test('Retry-After is not before', async (t) => {
     }
     await wait('/429', 3600)
     await wait('/503', 7200)
+})
+
+test('the figures tell of tries and of what is on its way', async (t) => {
+    const server = await startServer(t)
+    const receiver = await startReceiver(t)
+    receiver.answer = (d, response) => response.writeHead(d.path === '/bad' ? 500 : 204).end()
+    await subscribe(server, receiver.url('/good'), { events: ['job.enqueued'] })
+    await subscribe(server, receiver.url('/bad'), { events: ['job.enqueued'] })
+    await server.enqueue('remote')
+    const tries = (outcome) => `holdfast_delivery_tries_total{outcome="${outcome}"}`
+    const values = await until('both are counted', async () => {
+        const { values: all } = readMetrics((await server.fetch('GET', '/metrics')).text)
+        return all.get(tries('delivered')) === 1 && all.get(tries('failed')) >= 1 && all
+    })
+    equal([values.get('holdfast_deliveries_total'), values.get('holdfast_deliveries_pending')], [2, 1])
+    check(values.get('holdfast_oldest_pending_delivery_age_seconds') > 0, 'the one that failed waits')
+    check(values.get('holdfast_delivery_seconds_count') >= 2, 'each try has its time')
+    equal([values.get('holdfast_deliveries_failed_total'), values.get('holdfast_webhooks_disabled_total')], [0, 0])
 })
 
 test('it is sent again by hand with the same id', async (t) => {

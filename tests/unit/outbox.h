@@ -20,6 +20,8 @@ struct outbox_row {
 };
 
 struct outbox {
+    struct clock clock; /* first; the machine's, ahead by ... */
+    int64_t ahead_us;   /* ... this much, both of its times */
     struct event_base *base;
     struct peer peer;
     struct address_policy *policy;
@@ -27,18 +29,29 @@ struct outbox {
     struct event *turn;
     struct outbox_row *rows;
     size_t count;
-    size_t ahead;       /* of a webhook, given out at once; 0: any number */
-    bool closed;        /* takes no commands */
-    int64_t commit_us;  /* what a pile takes */
-    int fail;           /* so many commands fail, with ... */
-    int fail_with;      /* ... this */
+    size_t ahead;      /* of a webhook, given out at once; 0: any number */
+    bool closed;       /* takes no commands */
+    int64_t commit_us; /* what a pile takes */
+    int fail;          /* so many commands fail, with ... */
+    int fail_with;     /* ... this */
+    int failed;
     int takes, reports; /* commands so far */
-    size_t asked_most, taken_now, taken_most;
+    size_t asked_most, taken_now, taken_most, taken_bytes;
     struct command *commands[OUTBOX_COMMANDS];
     size_t command_count;
     int64_t order[OUTBOX_MAX]; /* webhook-ids as the receiver got them */
     size_t order_count;
 };
+
+static inline int64_t outbox_wall(const struct clock *clock)
+{
+    return clock_wall_us(&clock_system) + ((const struct outbox *)clock)->ahead_us;
+}
+
+static inline int64_t outbox_mono(const struct clock *clock)
+{
+    return clock_mono_us(&clock_system) + ((const struct outbox *)clock)->ahead_us;
+}
 
 /* ---- the receiver ---- */
 
@@ -67,7 +80,7 @@ static inline size_t outbox_taken(const struct outbox *box, int64_t webhook_id)
 
 static inline void outbox_give(struct outbox *box, struct command *command)
 {
-    size_t n = 0;
+    size_t n = 0, bytes = 0;
 
     box->takes++;
     if (command->deliveries.count > box->asked_most)
@@ -79,14 +92,16 @@ static inline void outbox_give(struct outbox *box, struct command *command)
         struct outbox_row *row = &box->rows[i];
         if (row->state != DUE)
             continue;
-        if (n == command->deliveries.count ||
+        if (n == command->deliveries.count || bytes >= command->deliveries.bytes ||
             (box->ahead && outbox_taken(box, row->sending.webhook_id) >= box->ahead)) {
             command->deliveries.out_more = true;
             continue;
         }
         row->state = TAKEN;
         row->given++;
+        bytes += row->sending.body.n;
         box->taken_now++;
+        box->taken_bytes += row->sending.body.n;
         command->deliveries.out[n++] = row->sending;
     }
     if (box->taken_now > box->taken_most)
@@ -100,6 +115,7 @@ static inline void outbox_hear(struct outbox *box, const struct delivered *d)
 
     check_int(row->state, TAKEN);
     box->taken_now--;
+    box->taken_bytes -= row->sending.body.n;
     row->state = d->unsent ? DUE : DONE;
     row->unsent += d->unsent;
     row->reports += !d->unsent;
@@ -114,6 +130,7 @@ static inline void outbox_answer(struct outbox *box, struct command *command)
 {
     if (box->fail > 0) {
         box->fail--;
+        box->failed++;
         command->result = box->fail_with;
     } else if (command->op == OP_DELIVERIES) {
         outbox_give(box, command);
@@ -161,7 +178,7 @@ static inline void outbox_begin(struct outbox *box, const char *deny_networks,
 {
     struct error error = { 0 };
 
-    memset(box, 0, sizeof(*box));
+    *box = (struct outbox){ .clock = { .wall_us = outbox_wall, .mono_us = outbox_mono } };
     box->base = event_base_new();
     box->rows = calloc(OUTBOX_MAX, sizeof(*box->rows));
     check(box->base && box->rows);
@@ -172,7 +189,7 @@ static inline void outbox_begin(struct outbox *box, const char *deny_networks,
     check_ok(address_policy_new(slice_of(deny_networks), &error, &box->policy));
     check_ok(webhook_sender_new(&(struct webhook_sender_options){ .loop = box->base,
                                                                   .policy = box->policy,
-                                                                  .clock = &clock_system,
+                                                                  .clock = &box->clock,
                                                                   .submit = outbox_submit,
                                                                   .arg = box,
                                                                   .grace_ms = grace_ms },

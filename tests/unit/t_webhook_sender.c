@@ -271,6 +271,42 @@ TEST(what_is_held_is_bounded_however_much_is_due)
     outbox_end(&box);
 }
 
+TEST(so_are_its_bytes)
+{
+    static char large[256 << 10];
+    struct outbox box;
+
+    outbox_begin(&box, NULL, 1000);
+    memset(large, 'x', sizeof(large));
+    for (int i = 0; i < 400; i++)
+        outbox_add(&box, i, 1, "/hang")->sending.body =
+            (struct slice){ large, sizeof(large) };
+    webhook_sender_due(box.sender);
+    while (box.taken_bytes < (size_t)24 << 20 || box.command_count > 0)
+        outbox_loop(&box);
+    check(box.taken_bytes <= 4 * (size_t)LIMIT_DELIVERIES_BYTES + sizeof(large));
+    outbox_end(&box);
+}
+
+TEST(what_has_waited_too_long_is_given_back)
+{
+    struct outbox box;
+
+    outbox_begin(&box, NULL, 1000);
+    outbox_add(&box, 7, 1, "/hang");
+    struct outbox_row *waits = outbox_add(&box, 7, 1, "/echo");
+    webhook_sender_due(box.sender);
+    while (box.peer.requests < 1)
+        outbox_loop(&box);
+    box.ahead_us = 30 * US_PER_S;
+    outbox_add(&box, 8, 1, "/echo"); /* so that there is a round of turns */
+    webhook_sender_due(box.sender);
+    while (waits->unsent == 0)
+        outbox_loop(&box);
+    check_int(waits->heard, 0);
+    outbox_end(&box);
+}
+
 /* ---- reports ---- */
 
 TEST(a_report_that_cannot_be_written_is_tried_again_and_nothing_is_sent_twice)
@@ -298,16 +334,16 @@ TEST(what_is_given_out_again_while_its_report_waits_is_not_sent_again)
     struct outbox box;
 
     outbox_begin(&box, NULL, 1000);
+    box.commit_us = 20000;
     struct outbox_row *row = outbox_add(&box, 7, 1, "/echo");
     webhook_sender_due(box.sender);
-    while (box.takes == 0)
+    while (row->given == 0 || box.command_count == 0)
         outbox_loop(&box);
+    row->state = DUE; /* its time was over; and its report fails in the next pile */
+    box.taken_now--;
+    box.taken_bytes -= row->sending.body.n;
     box.fail = 1;
     box.fail_with = -HF_UNAVAILABLE;
-    while (box.fail > 0)
-        outbox_loop(&box);
-    row->state = DUE; /* its time was over */
-    box.taken_now--;
     webhook_sender_due(box.sender);
     while (row->given < 2)
         outbox_loop(&box);
@@ -328,6 +364,28 @@ TEST(a_take_that_fails_is_tried_again)
     box.fail_with = -HF_UNAVAILABLE;
     outbox_run(&box);
     check_int(box.rows[0].heard, 1);
+    outbox_end(&box);
+}
+
+TEST(while_the_store_is_away_it_rests_whatever_happens)
+{
+    struct outbox box;
+
+    outbox_begin(&box, NULL, 1000);
+    outbox_add(&box, 7, 1, "/echo");
+    box.fail = 1000;
+    box.fail_with = -HF_UNAVAILABLE;
+    webhook_sender_due(box.sender);
+    while (box.failed == 0)
+        outbox_loop(&box);
+    for (int i = 0; i < 10; i++) {
+        webhook_sender_due(box.sender);
+        check_int(event_base_loop(box.base, EVLOOP_NONBLOCK), 0);
+    }
+    check_int(box.failed, 1);
+    check_int(box.command_count, 0);
+    box.fail = 0;
+    outbox_wait_done(&box, 1);
     outbox_end(&box);
 }
 
