@@ -293,9 +293,8 @@ static int check_job(const struct schedule_edit *edit, struct error *error)
     if (edit->endpoint) { /* its request, and its time, are another's to check */
         job.kind = SLICE("endpoint");
         job.max_execution_us = -1;
-    }
-    else if (!(edit->set & EDIT_KIND) ||
-             ((edit->set & request) != request && slice_equal(job.kind, SLICE("http"))))
+    } else if (!(edit->set & EDIT_KIND) ||
+               ((edit->set & request) != request && slice_equal(job.kind, SLICE("http"))))
         job.kind = SLICE("any");
     int r = new_job_check(&job, LIMIT_PAYLOAD_BYTES, error);
     if (r == 0 && edit->set & EDIT_EXPIRE && edit->with.expire_us != -1)
