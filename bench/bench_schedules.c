@@ -102,9 +102,11 @@ static size_t lateness(const char *path, int64_t from, int64_t until, double **r
 {
     sqlite3 *db = NULL;
     sqlite3_stmt *stmt = NULL;
-    size_t n = 0, room = 1 << 16;
+    size_t n = 0, room = (size_t)((until - from) / (60 * US_PER_S) + 1) * (size_t)count;
     double *list = malloc(room * sizeof(*list));
 
+    if (!list)
+        bench_die("lateness", "no memory");
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(db,
                            "SELECT at - fire_at FROM fires WHERE fire_at >= ?1 AND "
@@ -113,16 +115,8 @@ static size_t lateness(const char *path, int64_t from, int64_t until, double **r
         bench_die(path, sqlite3_errmsg(db));
     sqlite3_bind_int64(stmt, 1, from);
     sqlite3_bind_int64(stmt, 2, until);
-    while (list && sqlite3_step(stmt) == SQLITE_ROW) {
-        if (n == room) {
-            room *= 2;
-            list = realloc(list, room * sizeof(*list));
-        }
-        if (list)
-            list[n++] = (double)sqlite3_column_int64(stmt, 0) / 1e6;
-    }
-    if (!list)
-        bench_die("lateness", "no memory");
+    while (n < room && sqlite3_step(stmt) == SQLITE_ROW)
+        list[n++] = (double)sqlite3_column_int64(stmt, 0) / 1e6;
     sqlite3_finalize(stmt);
     sqlite3_close(db);
     qsort(list, n, sizeof(*list), bench_by_value);

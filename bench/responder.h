@@ -65,7 +65,7 @@ static inline _Noreturn void responder_serve(struct responder *r, int listener)
                 responder_read(r, fd, text[fd], &got[fd]);
                 continue;
             }
-            while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+            while ((fd = accept(listener, NULL, NULL)) >= 0) {
                 if (fd >= RESPONDER_FDS)
                     _exit(1);
                 setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));

@@ -36,8 +36,8 @@ struct peer {
     /* NULL, or how to talk on a connection other than in the clear. */
     struct bufferevent *(*talk)(struct event_base *base, evutil_socket_t fd);
     int port;
-    int requests, connections, open; /* all so far; all so far; now */
-    char last[16384];                /* the last request, as it came */
+    int requests, connections, open;               /* all so far; all so far; now */
+    char last[16384];                              /* the last request, as it came */
     void (*heard)(void *arg, const char *request); /* NULL, or called for each */
     void *heard_arg;
 };
