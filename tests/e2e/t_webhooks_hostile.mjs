@@ -148,6 +148,18 @@ test('metadata services are out of reach of http jobs also by a redirect', async
     }
 })
 
+test('metadata services are out of reach of endpoints', async (t) => {
+    const server = await startServer(t)
+    const lead = await startReceiver(t)
+    lead.answer = (d, response) => response.writeHead(308, { location: metadata[0] }).end()
+    for (const [i, url] of [...metadata, lead.url('/lead')].entries()) {
+        const made = await server.post('/projects/default/endpoints', { name: `e${i}`, url, body: {} })
+        const { id } = (await server.post(`/projects/default/endpoints/${made.body.id}/run`)).body
+        const job = await server.outcome(id)
+        equal([job.state, job.error.class], ['failed', 'address_refused'])
+    }
+})
+
 test('a denied network is out of reach by number and by name', async (t) => {
     const server = await startServer(t, { settings: { deny_networks: '127.0.0.0/8,::1' } })
     const raw = await startRaw(t, () => {})
