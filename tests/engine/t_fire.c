@@ -295,7 +295,7 @@ TEST(ten_thousand_in_the_same_second_fire_in_bounded_bites)
         c->schedule.edit.with.name = arena_dup(&c->arena, slice_of(name));
         c->schedule.edit.with.start_at = until;
         c->schedule.edit.with.queue = slice_of(i % 2 ? "odd" : "even");
-        c->mail.next = &list->mail;
+        c->mail.next = list ? &list->mail : NULL;
         list = c;
     }
     engine_apply(w.engine, list);
