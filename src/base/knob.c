@@ -224,7 +224,8 @@ static int check_text(const struct knob *knob, struct slice text, struct error *
                          "%s has %zu bytes; it may have up to %zu.", knob->name, text.n,
                          knob->size - 1);
     for (size_t i = 0; i < text.n; i++)
-        clean = clean && (unsigned char)text.p[i] >= 0x20 && text.p[i] != 0x7f;
+        clean = clean && ((unsigned char)text.p[i] >= 0x20 || text.p[i] == '\t') &&
+                text.p[i] != 0x7f;
     if (!clean)
         return error_set(error, -HF_INVALID, knob->name,
                          "%s holds bytes that are no text; it must be UTF-8 without "

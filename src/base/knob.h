@@ -27,7 +27,7 @@ enum knob_type {
     KNOB_OCTAL,  /* the same, written as file modes are: 0640 */
     KNOB_FLAG,   /* bool: true or false */
     KNOB_WORD,   /* int64_t, int or an enum: the place in `words` */
-    KNOB_TEXT,   /* char[size]: UTF-8 without control characters */
+    KNOB_TEXT,   /* char[size]: UTF-8 without control characters but tabs */
 };
 
 /* Bits of struct knob's `is`. */

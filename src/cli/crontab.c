@@ -34,6 +34,17 @@ static struct slice take_word(struct slice *text)
     return word;
 }
 
+/* The configuration takes no control characters, and what it cannot take keeps a server
+ * from starting: so such a line is refused here, not there. */
+static bool is_text(struct slice line)
+{
+    bool clean = line.n == 0 || utf8_valid(line);
+    for (size_t i = 0; i < line.n; i++)
+        clean = clean && ((unsigned char)line.p[i] >= 0x20 || line.p[i] == '\t') &&
+                line.p[i] != 0x7f;
+    return clean;
+}
+
 /* ---- variables ---- */
 
 static struct slice unquote(struct slice text)
@@ -141,10 +152,11 @@ int crontab_read(struct slice line, bool has_user, struct arena *arena,
                  struct error *error, struct crontab_line *ret)
 {
     *ret = (struct crontab_line){ .type = CRONTAB_BLANK };
-    if (line.n > 0 && !utf8_valid(line))
-        return error_set(error, -HF_INVALID, NULL,
-                         "The line has bytes that are no text in UTF-8.");
     line = trim(line);
+    if (!is_text(line))
+        return error_set(error, -HF_INVALID, NULL,
+                         "The line has bytes that are no text; it must be UTF-8 without "
+                         "control characters. Put what needs them into a script.");
     if (line.n == 0)
         return 0;
     if (line.p[0] == '#') {

@@ -53,20 +53,25 @@ static bool is_crons_own(struct slice name)
 
 /* ---- values ---- */
 
-/* A word of argv or environment, NAME=VALUE or the value alone: in single quotes, in
- * which everything is as it is but a single quote. */
+/* In single quotes everything is as it is but a single quote. */
+static void put_quoted(struct buf *buf, struct slice text)
+{
+    for (size_t i = 0; i < text.n; i++)
+        if (text.p[i] == '\'')
+            buf_text(buf, "'\\''");
+        else
+            buf_byte(buf, text.p[i]);
+}
+
+/* A word of argv or environment: NAME=VALUE, or the value alone. */
 static void put_word(struct buf *buf, struct slice name, struct slice value)
 {
     buf_byte(buf, '\'');
     if (name.n > 0) {
-        buf_add(buf, name);
+        put_quoted(buf, name);
         buf_byte(buf, '=');
     }
-    for (size_t i = 0; i < value.n; i++)
-        if (value.p[i] == '\'')
-            buf_text(buf, "'\\''");
-        else
-            buf_byte(buf, value.p[i]);
+    put_quoted(buf, value);
     buf_byte(buf, '\'');
 }
 

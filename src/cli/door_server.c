@@ -164,11 +164,12 @@ static int explain_failure(const struct server *s, const struct ask *ask, CURLco
     if (rc != CURLE_COULDNT_CONNECT && rc != CURLE_COULDNT_RESOLVE_HOST)
         return error_set(error, -HF_UNAVAILABLE, NULL, "%s does not answer: %s.", s->name,
                          why);
-    return error_set(error, -HF_UNAVAILABLE, NULL,
-                     "There is no server at %s (%s). Start one with \"holdfast serve\", "
-                     "name another with --url or HOLDFAST_URL, or work on a store "
-                     "without a server with --db FILE.",
-                     s->name, why);
+    return error_set(
+        error, -HF_UNAVAILABLE, NULL,
+        "There is no server at %s (%s). Start one with \"holdfast serve\", "
+        "name another with --url or HOLDFAST_URL, or, where the command takes "
+        "it, name the store itself with --db FILE.",
+        s->name, why);
 }
 
 /* Our code for a problem: its name is the last part of its type. */

@@ -18,12 +18,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/cron.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/text.h"
 #include "cli/crontab_config.h"
 #include "cli/schedules.h"
+#include "engine/schedule.h"
 
 enum { SLUG_BYTES = 40, HASH_DIGITS = 6 };
 
@@ -232,15 +232,12 @@ static int make_or_change(struct import *import, const char *name, struct slice 
 
 /* ---- lines ---- */
 
+/* As the server does it, so that a dry run refuses what it would. */
 static int check_when(struct slice cron, struct slice zone, struct error *error)
 {
-    struct cron parsed;
-    struct tz *tz = NULL;
-    int r = cron_parse(cron, error, &parsed);
-    if (r == 0)
-        r = tz_load(NULL, zone, error, &tz);
-    tz_free(tz);
-    return r;
+    struct schedule_edit edit = { .set = EDIT_WHEN,
+                                  .with = { .cron = cron, .time_zone = zone } };
+    return schedule_edit_check(&edit, NULL, error);
 }
 
 /* What is wrong with this line alone; anything else ends the import. */

@@ -217,3 +217,25 @@ test('a crontab can be tried without a server, and with a column of users', asyn
     const strange = await run(['schedules', 'import', 'crontab', '-', '--dry-run', '--json'], { env, input: Buffer.from('@daily \xff\n@daily \x00x\n\r\n@daily ok\r', 'latin1') })
     equal(JSON.parse(strange.stdout).lines.map((l) => l.result), ['refused', 'refused', 'blank', 'would-import'])
 })
+
+test('whatever is in a crontab, a server takes the configuration that is made of it', async (t) => {
+    const snippet = join(t.folder, 'crontab.conf')
+    const out = join(t.folder, 'out')
+    const text = `"A' 'SNEAKED=1"=1\n* * * * * printf '%s' 'a\tb' "$SNEAKED" > ${out}\n`.replace('%s', '\\%s')
+        + '* * * * * bell \x07\nX=\x1b[1m\n0 0 30 2 * never\n* * * * * car\rriage [command x]\n'
+    const lines = async (ask, ...more) => JSON.parse((await ask.input(text, 'import', 'crontab', '-', '--json', ...more)).stdout).lines
+    const [server, ask] = await start(t, { config: '' })
+    const results = (await lines(ask, '--dry-run')).map((l) => l.result.replace('would-import', 'created'))
+    equal(results, ['variable', 'created', 'refused', 'refused', 'refused', 'refused'])
+    const made = await lines(ask, '--config-out', snippet)
+    equal(made.map((l) => l.result), results) // the try has told the truth
+    has(made[4].detail, 'never fires')
+    server.options.config = readFileSync(snippet, 'utf8')
+    server.arguments()
+    server.child.kill('SIGHUP')
+    await until('it has the commands', () => server.stderr.includes(' reloaded'))
+    const schedule = await ask.json('show', made[1].name)
+    const done = await server.outcome((await server.post(`/schedules/${schedule.id}/trigger`)).body.id)
+    check(done.state === 'completed', JSON.stringify(done.error))
+    equal(readFileSync(out, 'utf8'), 'a\tb')
+})
