@@ -61,7 +61,6 @@ static void release_pool(struct pool *pool)
         free(slot);
     }
     free(pool->threads);
-    pthread_cond_destroy(&pool->work);
     pthread_cond_destroy(&pool->calm);
     pthread_mutex_destroy(&pool->lock);
     sem_destroy(&pool->stop);
@@ -76,7 +75,6 @@ static int new_pool(struct hf *hf, size_t threads, struct pool **ret)
     pool->hf = hf;
     pool->ready_tail = &pool->ready;
     pthread_mutex_init(&pool->lock, NULL);
-    cond_init(&pool->work);
     cond_init(&pool->calm);
     sem_init(&pool->stop, 0, 0);
     pool->threads = calloc(threads, sizeof(*pool->threads));
@@ -91,11 +89,28 @@ static int new_pool(struct hf *hf, size_t threads, struct pool **ret)
     return 0;
 }
 
+struct sleeper *pool_next_sleeper(struct pool *pool)
+{
+    struct sleeper *sleeper = pool->asleep;
+    if (sleeper) {
+        pool->asleep = sleeper->next;
+        pool->waking++;
+    }
+    return sleeper;
+}
+
+void pool_wake(struct sleeper *sleeper)
+{
+    if (sleeper)
+        sem_post(&sleeper->bell);
+}
+
 static void end_threads(struct pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
     pool->closing = true;
-    pthread_cond_broadcast(&pool->work);
+    for (struct sleeper *s; (s = pool_next_sleeper(pool));)
+        pool_wake(s);
     pthread_cond_broadcast(&pool->calm);
     pthread_mutex_unlock(&pool->lock);
     for (size_t i = 0; i < pool->thread_count; i++)

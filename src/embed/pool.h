@@ -24,17 +24,25 @@
 #include "embed/handle.h"
 #include "embed/run.h"
 
+/* A worker that sleeps; on its stack.  Each has a bell of its own: whoever is woken by a
+ * condition takes the lock as one that others wait for, and giving that back is a system
+ * call each time, whether they do or not. */
+struct sleeper {
+    sem_t bell;
+    struct sleeper *next; /* who fell asleep before */
+};
+
 struct pool {
     struct hf *hf;
     pthread_mutex_t lock; /* guards the lists, the counts and the slots' progress */
-    pthread_cond_t work;  /* something is ready, or the pool is closing */
     pthread_cond_t calm;  /* a slot became free, or a report may be repeated */
     struct slot *slots;   /* all of them, by `sibling` */
     struct slot *free;
     struct slot *ready, **ready_tail; /* oldest first */
     struct slot *late;                /* reports to be repeated */
     size_t busy;                      /* slots that are not free */
-    size_t idle, waking;              /* workers asleep; of these, told to come */
+    struct sleeper *asleep;           /* workers; the last one, who is warm, first */
+    size_t waking;                    /* workers told to come, and not here yet */
     bool closing;                     /* workers end when nothing is ready */
     pthread_t *threads;
     size_t thread_count;
@@ -45,6 +53,11 @@ struct pool {
 
 /* One more slot, free; NULL without memory. */
 struct slot *pool_new_slot(struct pool *pool);
+
+/* Wakes the worker that fell asleep last, whom `pool_next_sleeper()` has taken from the
+ * list with the lock held; it may be told without.  NULL is fine. */
+struct sleeper *pool_next_sleeper(struct pool *pool);
+void pool_wake(struct sleeper *sleeper);
 
 /* A worker's life: takes what is ready, until the pool closes.  worker.c */
 void *worker_main(void *pool);

@@ -10,7 +10,7 @@
 
 /* More would only wait for the lock; fewer, and a burst of slow handlers begins
  * one by one. */
-enum { WAKING_MOST = 4 };
+enum { WAKING_MOST = 2 };
 
 static int64_t mono_us(void)
 {
@@ -76,17 +76,17 @@ static struct slot *take_free(struct pool *pool, size_t count)
     return first;
 }
 
-/* Wakes a worker if there is something to do and nobody on the way to it; the
- * lock is held.  Whoever arrives wakes the next one before it begins: handlers
- * that take their time all run at once, and a pile of quick ones is done by the
- * few who are awake, without a system call for each. */
-static void wake_worker(struct pool *pool)
+/* Gives the lock back, and wakes a worker if there is something to do and nobody on the
+ * way to it.  Whoever arrives wakes the next one before it begins: handlers that take
+ * their time all run at once, and a pile of quick ones is done by the few who are awake,
+ * without a system call for each.  In this order, because whoever is woken wants the lock
+ * first of all. */
+static void unlock_and_wake(struct pool *pool)
 {
-    if ((pool->ready || pool->late) && pool->waking < WAKING_MOST &&
-        pool->waking < pool->idle) {
-        pool->waking++;
-        pthread_cond_signal(&pool->work);
-    }
+    bool wanted = (pool->ready || pool->late) && pool->waking < WAKING_MOST;
+    struct sleeper *sleeper = wanted ? pool_next_sleeper(pool) : NULL;
+    pthread_mutex_unlock(&pool->lock);
+    pool_wake(sleeper);
 }
 
 /* The whole list at once. */
@@ -98,8 +98,7 @@ static void make_ready(struct pool *pool, struct slot *list)
         slot->state = SLOT_READY;
         pool->ready_tail = &slot->next;
     }
-    wake_worker(pool);
-    pthread_mutex_unlock(&pool->lock);
+    unlock_and_wake(pool);
 }
 
 void pool_started(void *arg, const struct started *runs, size_t count)
@@ -153,16 +152,28 @@ void pool_stop_run(void *arg, int64_t job_id, int type)
 
 /* ---- a worker ---- */
 
+/* Sleeps until somebody says that there is something to do; the lock is held. */
+static void fall_asleep(struct pool *pool)
+{
+    struct sleeper self = { .next = pool->asleep };
+
+    sem_init(&self.bell, 0, 0); /* cannot fail for 0 */
+    pool->asleep = &self;
+    pthread_mutex_unlock(&pool->lock);
+    while (sem_wait(&self.bell) != 0)
+        continue; /* a signal of the embedding program */
+    pthread_mutex_lock(&pool->lock);
+    assert(pool->waking > 0 && pool->asleep != &self);
+    pool->waking--;
+    sem_destroy(&self.bell);
+}
+
 /* A run to execute, or one whose report is to be repeated; NULL at the end. */
 static struct slot *take_slot(struct pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
-    while (!pool->ready && !pool->late && !pool->closing) {
-        pool->idle++;
-        pthread_cond_wait(&pool->work, &pool->lock);
-        pool->idle--;
-        pool->waking -= pool->waking > 0;
-    }
+    while (!pool->ready && !pool->late && !pool->closing)
+        fall_asleep(pool);
     struct slot *slot = pool->late;
     if (slot) {
         pool->late = slot->next;
@@ -172,8 +183,7 @@ static struct slot *take_slot(struct pool *pool)
             pool->ready_tail = &pool->ready;
         slot->state = SLOT_BUSY;
     }
-    wake_worker(pool);
-    pthread_mutex_unlock(&pool->lock);
+    unlock_and_wake(pool);
     return slot;
 }
 
@@ -220,9 +230,8 @@ static void answer_report(struct pool *pool, struct slot *slot, int r)
             slot->state = SLOT_LATE;
             slot->next = pool->late;
             pool->late = slot;
-            wake_worker(pool);
         }
-        pthread_mutex_unlock(&pool->lock);
+        unlock_and_wake(pool);
     }
     if (!again)
         end_report(pool, slot, r);
