@@ -20,6 +20,7 @@ struct firing {
     struct schedule *s;
     struct schedule_when when;
     int64_t live_job;
+    bool give_up; /* nothing of it is made any more: what is due is missed */
 };
 
 /* ---- telling ---- */
@@ -214,11 +215,12 @@ static void fire_late(struct firing *f, int64_t until)
     int64_t count = schedule_count(&f->when, f->s->cursor_at, until, &first, &last);
     if (count > 0) {
         int64_t next = schedule_next(&f->when, until);
+        int policy = f->give_up ? MISFIRE_SKIP : f->s->misfire;
         tell_range(f, "schedule.missed", count, first, last, "policy",
-                   misfire_name(f->s->misfire));
-        if (f->s->misfire == MISFIRE_SKIP)
+                   misfire_name(policy));
+        if (policy == MISFIRE_SKIP)
             record_range(f, FIRE_MISSED, FIRE_LATE, first, last, count);
-        else if (f->s->misfire == MISFIRE_ALL)
+        else if (policy == MISFIRE_ALL)
             run_the_last_ones(f, until, first, count);
         else
             run_last_only(f, until, first, last, count, next && next <= now);
@@ -311,21 +313,34 @@ static int know_when(struct firing *f)
     return 1;
 }
 
-int fire_due(struct tx *tx, struct schedule *s, int64_t live_job)
+static int deal_with(struct firing *f)
 {
-    struct firing f = { .tx = tx, .s = s, .live_job = live_job };
-    wake(&f);
+    struct schedule *s = f->s;
+    const struct tx *tx = f->tx;
+    wake(f);
     if (s->paused) {
         s->next_at = s->paused & PAUSED_ITSELF ? s->paused_until : 0;
         return tx->store->failed;
     }
-    if (know_when(&f) <= 0)
+    if (know_when(f) <= 0)
         return tx->store->failed;
-    pass_over(&f);
-    fire_late(&f, tx->now - tx->engine->settings.misfire_grace_us - 1);
-    fire_on_time(&f);
-    s->next_at = schedule_next(&f.when, s->cursor_at);
+    pass_over(f);
+    int64_t grace = tx->engine->settings.misfire_grace_us + 1;
+    fire_late(f, tx->now - (f->give_up ? 0 : grace));
+    fire_on_time(f);
+    s->next_at = schedule_next(&f->when, s->cursor_at);
     return tx->store->failed;
+}
+
+int fire_due(struct tx *tx, struct schedule *s, int64_t live_job)
+{
+    return deal_with(&(struct firing){ .tx = tx, .s = s, .live_job = live_job });
+}
+
+bool fire_refused(const struct schedule *s)
+{
+    static const struct slice words = SLICE(FIRE_REFUSED);
+    return s->problem.n >= words.n && memcmp(s->problem.p, words.p, words.n) == 0;
 }
 
 int fire_all_due(struct tx *tx, struct schedule *s)
@@ -333,7 +348,8 @@ int fire_all_due(struct tx *tx, struct schedule *s)
     int64_t live = 0;
     int r = store_schedules_live(tx->store, &s->id, 1, &live);
     while (r == 0) {
-        r = fire_due(tx, s, live);
+        r = deal_with(&(struct firing){
+            .tx = tx, .s = s, .live_job = live, .give_up = fire_refused(s) });
         if (s->next_at == 0 || s->next_at > tx->now)
             break;
     }

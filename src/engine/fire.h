@@ -8,7 +8,9 @@
  *
  * A duty's transaction takes a bounded bite, the longest due first.  If it fails for a
  * reason of its own, each is tried behind a savepoint, and the one to blame is set aside
- * for a minute: it must not keep the others from firing.
+ * for a minute: it must not keep the others from firing.  Whoever changes or drops one
+ * that was set aside may be mending it: what is due of it is missed then, since a job
+ * that the store refuses would make it refuse the change too.
  *
  * Threads: the engine's. */
 #pragma once
@@ -21,6 +23,10 @@
  * then; the caller posts that.  More may be left than fits one bite: next_at is not after
  * now then.  0, or the store's failure. */
 must_check int fire_due(struct tx *tx, struct schedule *schedule, int64_t live_job);
+
+/* How the problem of one begins that was set aside, and whether it was. */
+#define FIRE_REFUSED "The store refused its job"
+bool fire_refused(const struct schedule *schedule);
 
 /* All of what is due, for a command that changes the schedule next. */
 must_check int fire_all_due(struct tx *tx, struct schedule *schedule);

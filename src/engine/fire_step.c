@@ -57,13 +57,14 @@ struct step {
 static int set_aside(struct tx *tx, struct schedule *s, int failure)
 {
     struct error error = { 0 };
-    error_set(&error, failure, NULL, "The store refused its job: %s.",
-              db_error(tx->store->db));
+    error_set(&error, failure, NULL, FIRE_REFUSED ": %s.", db_error(tx->store->db));
     int r = store_savepoint_undo(tx->store);
     if (r < 0)
         return r;
     struct slice problem = arena_dup(&tx->store->arena, slice_of(error.text));
-    tell_schedule(tx, s, 0, "schedule.stalled", ",\"problem\":%s", quoted(tx, problem));
+    if (!fire_refused(s)) /* told when it begins, not at each try */
+        tell_schedule(tx, s, 0, "schedule.stalled", ",\"problem\":%s",
+                      quoted(tx, problem));
     s->problem = problem;
     s->next_at = tx->now + SET_ASIDE_US;
     store_schedule_advance(tx->store, s);

@@ -24,7 +24,8 @@
  * one row in all, written when it goes on.
  *
  * CHANGED or DELETED: what is due under the old words is dealt with first, in the same
- * transaction; deleting leaves jobs that were made alone.
+ * transaction (and is missed, if the store refuses its job); deleting leaves jobs that
+ * were made alone.
  *
  * A ZONE that the system does not have any more: the schedule stands still, `problem`
  * says why, an event schedule.stalled tells; it is looked at again every minute, and

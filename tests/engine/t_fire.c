@@ -276,6 +276,48 @@ TEST(one_that_the_store_refuses_does_not_keep_the_others_from_firing)
     world_end(&w);
 }
 
+/* From now on the store refuses jobs of the kind "bad". */
+static void refuse_bad(struct world *w)
+{
+    if (db_engine(w->engine->store->db) == DB_SQLITE)
+        run_sql(w, "CREATE TRIGGER test_bad BEFORE INSERT ON jobs WHEN NEW.kind = 'bad' "
+                   "BEGIN SELECT RAISE(ABORT, 'a bad one'); END");
+    else
+        run_sql(w, "ALTER TABLE jobs ADD CONSTRAINT test_bad CHECK (kind <> 'bad')");
+}
+
+static int64_t bad_schedule(struct world *w, const char *name)
+{
+    struct schedule_edit edit = new_schedule(name, NULL, 20 * US_PER_S);
+    edit.with.kind = SLICE("bad");
+    return schedule(w, edit);
+}
+
+TEST(one_that_the_store_refuses_can_be_mended_or_deleted)
+{
+    struct world w;
+    world_begin(&w);
+    refuse_bad(&w);
+    int64_t mended = bad_schedule(&w, "mended"), dropped = bad_schedule(&w, "dropped");
+    world_pass(&w, 200 * US_PER_S);
+    check_int(told(&w, "schedule.stalled", NULL), 2); /* each once */
+    check(has_text(schedule_of(&w, mended).problem, "refused"));
+    check_int(schedule_of(&w, mended).fire_count, 0);
+    struct schedule_edit edit = edit_of(mended);
+    edit.set = EDIT_KIND;
+    edit.with.kind = SLICE("k");
+    schedule(&w, edit);
+    check(!schedule_of(&w, mended).problem.p);
+    struct fires fires = fires_of(&w, mended);
+    check_int(fires.count, 1);
+    check_fire(&fires.list[0], FIRE_MISSED, FIRE_LATE, 10);
+    check_ok(drop_schedule(&w, dropped));
+    world_pass(&w, 20 * US_PER_S);
+    check_int(do_the_work(&w), 1);
+    check_account(&w, mended);
+    world_end(&w);
+}
+
 /* ---- many ---- */
 
 TEST(ten_thousand_in_the_same_second_fire_in_bounded_bites)
