@@ -245,6 +245,27 @@ TEST(a_webhook_that_is_made_in_a_refused_pile_is_not_believed_in)
     world_end(&w);
 }
 
+TEST(a_webhook_that_the_store_refused_is_not_believed_in)
+{
+    struct world w;
+    int64_t pending = 0, oldest = 0;
+    world_begin(&w);
+    webhook(&w, "[\"queue.paused\"]");
+    run_sql(&w, "CREATE UNIQUE INDEX only_one ON events (type) "
+                "WHERE type = 'webhook.created'");
+    struct test_pile pile = { 0 };
+    struct command *bad = pile_add(&pile, make_webhook("[\"*\"]"));
+    struct command *good = pile_add(&pile, make_enqueue(job_of_kind("b")));
+    pile_apply(&w, &pile);
+    check_int(bad->result, -HF_CONFLICT);
+    check_ok(good->result);
+    enqueue_kind(&w, "after");
+    check_ok(store_deliveries_pending(w.engine->store, 10, &pending, &oldest));
+    check_int(pending, 0);
+    pile_free(&pile);
+    world_end(&w);
+}
+
 TEST(a_crash_leaves_the_event_with_its_delivery)
 {
     struct world w;
