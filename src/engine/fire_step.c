@@ -5,9 +5,10 @@
 #include "engine/recovery_judge.h"
 
 enum {
+    SLICE_SCHEDULES = 50, /* read at once, each with up to a payload's limit */
     STEP_SCHEDULES = 500,
-    STEP_JOBS = 1000, /* a transaction that makes more is long enough */
-    ALONE_SCHEDULES = 50
+    STEP_JOBS = 1000,    /* a transaction that makes more is long enough, */
+    STEP_BYTES = 8 << 20 /* and one that carries more is large enough */
 };
 /* Somebody else has what is due. */
 #define OTHERS_US (50 * US_PER_MS)
@@ -89,35 +90,55 @@ static int step_alone(struct tx *tx, struct schedule *s, int64_t live)
     return set_aside(tx, &before, r);
 }
 
-static int64_t step(struct tx *tx, void *arg)
+/* What a transaction has done so far. */
+struct bite {
+    size_t schedules, bytes;
+    uint64_t jobs_most; /* of all that were ever made */
+};
+
+static bool may_make_more(const struct tx *tx, const struct bite *bite)
 {
-    struct step *step = arg;
+    return tx->engine->totals.work.enqueued < bite->jobs_most;
+}
+
+/* 1: there may be more; 0; negative. */
+static int take_slice(struct tx *tx, bool alone, struct bite *bite)
+{
     struct schedule *list = NULL;
     struct live live = { 0 };
-    size_t count = 0, done = 0;
-    const uint64_t *made = &tx->engine->totals.work.enqueued;
-    uint64_t most = *made + STEP_JOBS;
-    int r = store_schedules_due(tx->store, tx->now,
-                                step->alone ? ALONE_SCHEDULES : STEP_SCHEDULES, &list,
-                                &count);
+    size_t count = 0;
+    int r = store_schedules_due(tx->store, tx->now, SLICE_SCHEDULES, &list, &count);
     if (r == 0)
         r = find_live(tx, list, count, &live);
-    for (; done < count && r == 0 && *made < most; done++) {
-        struct schedule *s = &list[done];
-        if (step->alone) {
+    for (size_t i = 0; i < count && r == 0 && may_make_more(tx, bite); i++) {
+        struct schedule *s = &list[i];
+        if (alone) {
             r = step_alone(tx, s, live_job(&live, s->id));
         } else {
             r = fire_due(tx, s, live_job(&live, s->id));
             store_schedule_advance(tx->store, s);
         }
+        bite->schedules++;
+        bite->bytes += s->payload.n;
     }
-    if (r == 0)
+    return r < 0 ? r : count == SLICE_SCHEDULES;
+}
+
+static int64_t step(struct tx *tx, void *arg)
+{
+    struct step *step = arg;
+    struct bite bite = { .jobs_most = tx->engine->totals.work.enqueued + STEP_JOBS };
+    int r = take_slice(tx, step->alone, &bite);
+    while (r > 0 && !step->alone && bite.schedules < STEP_SCHEDULES &&
+           bite.bytes < STEP_BYTES && may_make_more(tx, &bite))
+        r = take_slice(tx, false, &bite);
+    if (r >= 0)
         r = store_flush(tx->store);
     if (r == 0)
         r = store_schedules_next(tx->store, &step->next);
-    if (r == 0 && done == 0 && step->next <= tx->now)
+    if (r == 0 && bite.schedules == 0 && step->next <= tx->now)
         step->next = tx->now + OTHERS_US;
-    return r < 0 ? r : (int64_t)done;
+    return r < 0 ? r : (int64_t)bite.schedules;
 }
 
 int64_t fire_step(struct engine *engine)

@@ -2,6 +2,7 @@
  *
  * Schedules fire: each fire time has one outcome, and the cursor passes over none. */
 #include "base/limits.h"
+#include "engine/fire.h"
 #include "fires.h"
 
 #define MINUTE (60 * US_PER_S)
@@ -319,6 +320,40 @@ TEST(one_that_the_store_refuses_can_be_mended_or_deleted)
 }
 
 /* ---- many ---- */
+
+/* Of so many schedules with payloads of so many bytes, as many as the first bite takes. */
+static int64_t first_bite(int count, size_t bytes)
+{
+    struct world w;
+    char name[20], *payload = malloc(bytes);
+    check(payload);
+    memset(payload, '1', bytes);
+    world_begin(&w);
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof(name), "s%d", i);
+        struct schedule_edit edit = new_schedule(name, NULL, 100 * US_PER_S);
+        edit.set |= EDIT_PAYLOAD;
+        edit.with.payload = (struct slice){ payload, bytes };
+        schedule(&w, edit);
+    }
+    free(payload);
+    w.wall += 101 * US_PER_S;
+    w.mono += 101 * US_PER_S;
+    int64_t first = fire_step(w.engine), all = first;
+    while (all < count)
+        all += fire_step(w.engine);
+    check_int(count_of(&w, "default", COUNT_QUEUED), count);
+    world_end(&w);
+    return first;
+}
+
+/* Each may have a megabyte: they must not all be in memory at once. */
+TEST(of_schedules_with_large_payloads_a_bite_takes_fewer)
+{
+    enum { COUNT = 60, LARGE = 200 << 10 };
+    check_int(first_bite(COUNT, 1), COUNT);
+    check(first_bite(COUNT, LARGE) < COUNT);
+}
 
 TEST(ten_thousand_in_the_same_second_fire_in_bounded_bites)
 {
