@@ -13,6 +13,7 @@
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -36,6 +37,7 @@ static inline pid_t load_spawn(const char *const argv[], char *line, size_t room
         bench_die("pipe", strerror(errno));
     pid_t pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* whichever way the benchmark ends */
         dup2(ends[1], STDOUT_FILENO);
         dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
         close(ends[0]);

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <sys/mman.h>
-#include <sys/prctl.h>
 
 #include "load.h"
 
