@@ -173,10 +173,12 @@ struct engine {
     struct zones zones;           /* of schedules */
     struct deletion {             /* of a project, project_delete.c */
         int64_t project_id;
-        int64_t after;   /* how far this pass has come */
-        int64_t found;   /* jobs of it, in this pass */
-        int64_t removed; /* by us, so far */
-        bool changed;    /* something, in this pass */
+        int64_t after;       /* how far this pass has come */
+        int64_t found;       /* jobs of it, in this pass */
+        int64_t removed;     /* by us, so far */
+        bool changed;        /* something, in this pass */
+        int waits;           /* passes in a row that could only wait for runs */
+        int64_t waits_up_to; /* projects up to this one had their turn, and wait */
     } deletion;
 
     /* What the open transaction has decided for this process; it becomes true,

@@ -10,12 +10,15 @@
  * none.  The mark is in the store, and each bite is a transaction: whoever crashes in
  * it, the next one goes on, with a new pass.
  *
- * A project that was to be deleted only if it is empty, and is not, is kept. */
+ * One that waits for runs to stop lets the others pass.  A project that was to be deleted
+ * only if it is empty, and is not, is kept. */
 #include "engine/engine.h"
 #include "store/schedules.h"
 
 enum { SCAN_JOBS = 500, BITE_ROWS = 1000 };
-#define WAIT_US (200 * US_PER_MS) /* for runs to stop */
+/* For runs to stop, and how often that is doubled. */
+#define WAIT_US (200 * US_PER_MS)
+enum { LONGEST_WAIT = 7 };
 
 static const struct slice why = SLICE("Its project is being deleted.");
 
@@ -123,6 +126,8 @@ static int64_t walk(struct tx *tx, struct project *project)
     bool clean = d->found == 0, changed = d->changed;
     d->after = d->found = 0; /* the next pass */
     d->changed = false;
+    if (changed)
+        d->waits = 0;
     return clean ? NOTHING : changed ? SOME : WAITING;
 }
 
@@ -143,12 +148,18 @@ static int64_t bite(struct tx *tx, void *arg)
 {
     struct deletion *d = &tx->engine->deletion;
     struct project project;
-    int r = store_project_deleting(tx->store, &project);
+    int r = store_project_deleting(tx->store, d->waits_up_to, &project);
     (void)arg;
+    if (r == -HF_NOT_FOUND && d->waits_up_to != 0) {
+        d->waits_up_to = 0; /* from the first again */
+        r = store_project_deleting(tx->store, 0, &project);
+    }
     if (r < 0)
         return r == -HF_NOT_FOUND ? NOTHING : r;
     if (d->project_id != project.id)
-        *d = (struct deletion){ .project_id = project.id };
+        *d = (struct deletion){ .project_id = project.id,
+                                .waits = d->waits,
+                                .waits_up_to = d->waits_up_to };
     int64_t done = NOTHING;
     if (project.deleting == DELETING_ALL)
         done = drop_small(tx, &project);
@@ -157,20 +168,32 @@ static int64_t bite(struct tx *tx, void *arg)
     return done == NOTHING ? drop_project(tx, &project) : done;
 }
 
+/* A pass walks all jobs there are: whoever waits long looks ever more rarely. */
+static int64_t longer_wait(struct deletion *d)
+{
+    int64_t wait = WAIT_US << d->waits;
+    if (d->waits < LONGEST_WAIT)
+        d->waits++;
+    return wait;
+}
+
 int64_t project_step(struct engine *engine)
 {
     int64_t now = engine_now(engine);
-    int64_t done = engine_duty(engine, bite, NULL);
+    int64_t done = engine_duty(engine, bite, NULL), project = engine->deletion.project_id;
     if (done == KEPT || done == GONE || done < 0) {
         if (done >= 0)
             log_event(engine->log, LEVEL_INFO,
                       done == GONE ? "project_deleted" : "project_kept",
-                      log_int("project", engine->deletion.project_id),
+                      log_int("project", project),
                       log_int("jobs_removed", engine->deletion.removed));
         engine->deletion = (struct deletion){ 0 };
     }
-    engine->next_project = done == NOTHING               ? INT64_MAX
-                           : done < 0 || done == WAITING ? now + WAIT_US
-                                                         : now;
+    if (done == WAITING || done < 0) /* meanwhile it is the next one's turn */
+        engine->deletion.waits_up_to = project;
+    engine->next_project = done == NOTHING   ? INT64_MAX
+                           : done == WAITING ? now + longer_wait(&engine->deletion)
+                           : done < 0        ? now + WAIT_US
+                                             : now;
     return done;
 }

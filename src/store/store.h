@@ -173,8 +173,10 @@ must_check int store_project_lock(struct store *store, struct slice name,
 /* Pauses all schedules of a project with it, or lets them go on; how many. */
 must_check int store_project_pause(struct store *store, int64_t id, bool paused,
                                    int64_t *ret);
-/* The first one that is being deleted, if nobody else is at it; -HF_NOT_FOUND. */
-must_check int store_project_deleting(struct store *store, struct project *ret);
+/* The first one above `after` that is being deleted and that nobody else is at;
+ * -HF_NOT_FOUND. */
+must_check int store_project_deleting(struct store *store, int64_t after,
+                                      struct project *ret);
 
 /* What is in a project.  Jobs have no index by it: they are counted in steps. */
 struct project_holds {

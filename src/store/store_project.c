@@ -100,10 +100,11 @@ int store_project_lock(struct store *store, struct slice name, struct project *r
     return read_one(store, SQL_PROJECT_LOCK, name, ret);
 }
 
-int store_project_deleting(struct store *store, struct project *ret)
+int store_project_deleting(struct store *store, int64_t after, struct project *ret)
 {
     struct db_rows rows;
-    int r = db_query(store->db, SQL_PROJECT_DELETING, NULL, 1, &rows);
+    int r = db_query(store->db, SQL_PROJECT_DELETING,
+                     (struct db_value[]){ db_int(after) }, 1, &rows);
     if (r >= 0 && (r = db_next(&rows)) > 0)
         store_read_project(&rows, ret);
     db_done(&rows);

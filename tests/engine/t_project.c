@@ -178,6 +178,31 @@ TEST(a_crash_half_way_changes_nothing_about_the_end)
     }
 }
 
+TEST(one_that_waits_for_a_run_does_not_hold_up_the_others)
+{
+    struct world w;
+    world_begin(&w);
+    check_ok(act(&w, make_project("slow")));
+    check_ok(act(&w, make_project("quick")));
+    check_ok(act(&w, make_project("idle")));
+    int64_t slow = enqueue(&w, job_in("slow", "q"));
+    check_int(try_claim(&w, "s", "q", 1, NULL), 1);
+    enqueue(&w, job_in("quick", "q"));
+    check_ok(act(&w, project_act("slow", PROJECT_DELETE, true)));
+    world_pass(&w, US_PER_S);
+    check_ok(act(&w, project_act("quick", PROJECT_DELETE, true)));
+    check_ok(act(&w, project_act("idle", PROJECT_DELETE, true)));
+    world_pass(&w, 2 * US_PER_S);
+    check_int(state_of(&w, slow), JOB_CANCELLING);
+    check(project_is_there(&w, "slow"));
+    check(!project_is_there(&w, "quick"));
+    check(!project_is_there(&w, "idle"));
+    check_ok(fail_run(&w, "s", slow, ERROR_OTHER, NULL));
+    world_pass(&w, 10 * US_PER_S);
+    check(!project_is_there(&w, "slow"));
+    world_end(&w);
+}
+
 TEST(many_jobs_of_others_are_walked_past_in_bites)
 {
     struct world w;
