@@ -93,14 +93,6 @@ void buf_text(struct buf *buf, const char *text)
     buf_add(buf, slice_of(text));
 }
 
-void buf_byte(struct buf *buf, char byte)
-{
-    if (!has_room(buf, 1))
-        return;
-    buf->p[buf->n++] = byte;
-    buf->p[buf->n] = '\0';
-}
-
 /* By hand: an answer has dozens of numbers, and printf() is slow at them. */
 void buf_int(struct buf *buf, int64_t n)
 {

@@ -47,10 +47,19 @@ void buf_reset(struct buf *buf);
 
 /* Append.  Either all of the bytes or, in a failed buffer, none. */
 void buf_add(struct buf *buf, struct slice bytes);
-void buf_text(struct buf *buf, const char *text); /* up to its NUL */
-void buf_byte(struct buf *buf, char byte);
+void buf_text(struct buf *buf, const char *text);  /* up to its NUL */
 void buf_int(struct buf *buf, int64_t n);          /* decimal */
 void buf_hex(struct buf *buf, struct slice bytes); /* two small digits each */
+/* Here, because an answer has hundreds of them. */
+static inline void buf_byte(struct buf *buf, char byte)
+{
+    if (buf->failed || buf->room - buf->n < 2) {
+        buf_add(buf, (struct slice){ &byte, 1 });
+        return;
+    }
+    buf->p[buf->n++] = byte;
+    buf->p[buf->n] = '\0';
+}
 void buf_printf(struct buf *buf, const char *format, ...) printf_like(2, 3);
 void buf_vprintf(struct buf *buf, const char *format, va_list args) printf_like(2, 0);
 

@@ -3,6 +3,7 @@
  * text.c -- names, UTF-8 and the spelling of times. */
 #include "text.h"
 
+#include <endian.h>
 #include <stdio.h>
 
 #include "calendar.h"
@@ -84,15 +85,15 @@ static bool is_plain(uint8_t byte)
     return byte >= ' ' && byte < 0x80 && byte != '"' && byte != '\\';
 }
 
-/* Whether any of the eight bytes is not plain.  Each term has the highest bit of a byte
- * set if it is below a space, or a quote, or a backslash, or has that bit anyhow. */
-static bool is_mixed(uint64_t bytes)
+/* Eight bytes, the first one lowest: the lowest bit that is set is the highest of the
+ * first byte that is not plain.  Each term sets it for one reason: below a space, a
+ * quote, a backslash, or it is set anyhow; a borrow can only reach the bytes behind. */
+static uint64_t not_plain(uint64_t bytes)
 {
     const uint64_t each = UINT64_MAX / 255, high = each * 0x80;
     uint64_t quote = bytes ^ each * '"', backslash = bytes ^ each * '\\';
 
-    return (((bytes - each * ' ') | (quote - each) | (backslash - each) | bytes) &
-            high) != 0;
+    return ((bytes - each * ' ') | (quote - each) | (backslash - each) | bytes) & high;
 }
 
 size_t text_plain(struct slice text, size_t from)
@@ -103,8 +104,9 @@ size_t text_plain(struct slice text, size_t from)
     assert(from <= text.n);
     for (; text.n - at >= sizeof(eight); at += sizeof(eight)) {
         memcpy(&eight, text.p + at, sizeof(eight));
-        if (is_mixed(eight))
-            break;
+        uint64_t found = not_plain(le64toh(eight));
+        if (found)
+            return at + (size_t)__builtin_ctzll(found) / 8;
     }
     while (at < text.n && is_plain((uint8_t)text.p[at]))
         at++;

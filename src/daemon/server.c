@@ -473,6 +473,7 @@ int server_run(struct config *config, const struct config_input *input,
 {
     struct server server = { .config = config, .input = input };
 
+    db_own_process();
     log_stderr_init(&server.log, config->server.log_level,
                     config->server.log_format == LOG_JSON);
     int r = start(&server);

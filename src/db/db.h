@@ -120,6 +120,11 @@ struct db_options {
 /* Which engine a url names. */
 enum db_engine db_engine_of(const char *url);
 
+/* For a program that has SQLite to itself, before anything is opened: it keeps no
+ * statistics of its memory, for which it would take a lock at each allocation.  Not for a
+ * library: whether they are kept is its host's business. */
+void db_own_process(void);
+
 /* 1. Opens.  On failure the sentence in `error` names the path or host.  A
  * file that is not SQLite is -HF_FOREIGN; one that cannot be opened says why. */
 must_check int db_open(const struct db_options *options, struct error *error,

@@ -199,6 +199,12 @@ static int configure(struct sqlite *s, const struct db_options *options)
     return rc;
 }
 
+void db_own_process(void)
+{
+    /* Too late if some other part has begun to use it: then it is only slower. */
+    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 void sqlite_close(struct db *db)
 {
     struct sqlite *s = sqlite_of(db);

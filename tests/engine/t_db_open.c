@@ -56,6 +56,19 @@ TEST(a_url_names_its_engine)
     db_close(db);
 }
 
+TEST(sqlite_counts_its_memory_unless_the_program_has_it_to_itself)
+{
+    struct db *db = open_more(test_sqlite_url(), false);
+
+    check(sqlite3_memory_used() > 0); /* the host may want to know */
+    db_close(db);
+    check_int(sqlite3_shutdown(), SQLITE_OK); /* as if nothing had been opened */
+    db_own_process();
+    db = open_more(test_sqlite_url(), false);
+    check_int(sqlite3_memory_used(), 0);
+    db_close(db);
+}
+
 TEST(a_file_that_is_no_database_is_foreign)
 {
     const char *path = test_path("letter.txt");
