@@ -10,7 +10,7 @@
 
 /* More would only wait for the lock; fewer, and a burst of slow handlers begins
  * one by one. */
-enum { WAKING_MOST = 2 };
+enum { WAKING_MOST = 4 };
 
 static int64_t mono_us(void)
 {
