@@ -52,6 +52,12 @@ static void on_deliveries_due(void *arg)
     webhook_sender_due(server->sender);
 }
 
+static void on_webhooks_changed(void *arg)
+{
+    struct server *server = arg;
+    webhook_sender_changed(server->sender);
+}
+
 static bool adopts(void *arg, const struct job_row *row)
 {
     struct server *server = arg;
@@ -255,28 +261,29 @@ static int open_node(struct server *server)
     const char *const *kinds = commands_kinds(server->commands, &kind_count);
     const struct kind_policy *policies =
         commands_policies(server->commands, &policy_count);
-    int r =
-        node_open(&(struct node_options){ .engine = { .url = config->server.db,
-                                                      .node_name = config->server.node,
-                                                      .state_dir = server->state_dir,
-                                                      .settings = &config->engine,
-                                                      .log = log_of(server),
-                                                      .kinds = kinds,
-                                                      .kind_count = kind_count,
-                                                      .executor = EXECUTOR_COMMAND,
-                                                      .policies = policies,
-                                                      .policy_count = policy_count },
-                                          .loop = server->loop,
-                                          .commands_max = LIMIT_COMMANDS,
-                                          .calls = { .arg = server,
-                                                     .started = on_started,
-                                                     .stop_run = on_stop_run,
-                                                     .told = on_told,
-                                                     .ready = on_ready,
-                                                     .deliveries_due = on_deliveries_due,
-                                                     .turned = on_turned,
-                                                     .adopt = adopts } },
-                  &server->error, &server->node);
+    int r = node_open(
+        &(struct node_options){ .engine = { .url = config->server.db,
+                                            .node_name = config->server.node,
+                                            .state_dir = server->state_dir,
+                                            .settings = &config->engine,
+                                            .log = log_of(server),
+                                            .kinds = kinds,
+                                            .kind_count = kind_count,
+                                            .executor = EXECUTOR_COMMAND,
+                                            .policies = policies,
+                                            .policy_count = policy_count },
+                                .loop = server->loop,
+                                .commands_max = LIMIT_COMMANDS,
+                                .calls = { .arg = server,
+                                           .started = on_started,
+                                           .stop_run = on_stop_run,
+                                           .told = on_told,
+                                           .ready = on_ready,
+                                           .deliveries_due = on_deliveries_due,
+                                           .webhooks_changed = on_webhooks_changed,
+                                           .turned = on_turned,
+                                           .adopt = adopts } },
+        &server->error, &server->node);
     if (r == 0)
         runner_attach(server->runner, server->node);
     return r;

@@ -82,6 +82,7 @@ static int take_from(struct taking *t, const struct webhook *w)
                               .in_flight = w->in_flight,
                               .timeout_us = w->timeout_us,
                               .tries = list[i].tries,
+                              .failing = w->failures_in_row > 0,
                               .url = w->url,
                               .headers = w->headers,
                               .body = list[i].body,

@@ -48,10 +48,13 @@ int delivery_state_from_name(struct slice name)
 static int check_header_names(struct slice headers, struct error *error)
 {
     static const char *const ours[] = { "content-type", "user-agent", "host", NULL };
+    cleanup(arena_release) struct arena arena;
     struct json_iter it = json_iter(headers);
-    struct slice key, value;
+    struct slice key, value, name;
+    arena_init(&arena, 4096, LIMIT_BODY_BYTES);
     while (json_object_next(&it, &key, &value)) {
-        struct slice name = { key.p + 1, key.n - 2 };
+        if (json_decode(key, &arena, &name) < 0)
+            return error_set(error, -HF_NOMEM, NULL, "There is no memory left.");
         bool taken = name.n >= 8 && strncasecmp(name.p, "webhook-", 8) == 0;
         for (size_t i = 0; ours[i]; i++)
             taken = taken || (name.n == strlen(ours[i]) &&

@@ -57,6 +57,9 @@ struct engine_hooks {
     /* Deliveries are due, whichever node wrote them: OP_DELIVERIES takes them.  Also
      * called again while some are left; not set: this node sends none. */
     void (*deliveries_due)(void *arg);
+    /* Webhooks are not as they were: what was taken and not sent yet should be given
+     * back, and taken as they are now. */
+    void (*webhooks_changed)(void *arg);
 };
 
 /* What a kind's jobs get where they do not say otherwise themselves; before the
@@ -143,7 +146,8 @@ struct engine {
     size_t run_count, run_capacity;
 
     struct subscriptions subscriptions;
-    int64_t sent_last; /* the webhook that had the last turn: others come first */
+    int64_t sent_last;    /* the webhook that had the last turn: others come first */
+    int64_t told_version; /* of webhooks, as the sender knows them */
 
     /* times at which duties are due, wall microseconds */
     int64_t next_due; /* earliest scheduled job known; INT64_MAX: none */
@@ -468,6 +472,8 @@ int64_t sweep(struct engine *engine);
  * any more. */
 must_check int webhooks_look(struct tx *tx);
 void webhooks_tell_sender(struct engine *engine, int64_t now);
+/* Tells the sender if they are not what they were when it was told last. */
+void webhooks_tell_changes(struct engine *engine);
 int64_t webhooks_step(struct engine *engine);
 /* The active webhooks that this node may send, with the time at which something of
  * theirs falls due. */

@@ -197,6 +197,7 @@ void notes_publish(struct engine *engine)
         engine->hooks.told(engine->hooks.arg, engine->told, engine->told_count);
     if (engine->news_count > 0)
         endpoints_told(engine);
+    webhooks_tell_changes(engine);
     if (engine->deliveries_noted && engine->hooks.deliveries_due)
         engine->hooks.deliveries_due(engine->hooks.arg);
     forget(engine);

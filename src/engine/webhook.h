@@ -68,7 +68,8 @@ struct sending {
     int64_t webhook_id;
     int64_t in_flight; /* of its webhook: so many at once */
     int64_t timeout_us;
-    int tries; /* before this one */
+    int tries;    /* before this one */
+    bool failing; /* the last try of its webhook failed */
     struct slice url, headers, body;
     struct slice secret, old_secret; /* bytes; absent: it does not sign any more */
 };

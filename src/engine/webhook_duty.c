@@ -58,6 +58,8 @@ int webhooks_look(struct tx *tx)
     struct turn *turns = NULL;
     size_t count = 0;
     int r = subscriptions_refresh(tx);
+    if (r == 0)
+        webhooks_tell_changes(engine);
     if (r == 0 && engine->hooks.deliveries_due)
         r = webhooks_turns(tx, &turns, &count);
     if (r < 0)
@@ -67,6 +69,16 @@ int webhooks_look(struct tx *tx)
         if (turns[i].next_at < engine->next_delivery)
             engine->next_delivery = turns[i].next_at;
     return 0;
+}
+
+void webhooks_tell_changes(struct engine *engine)
+{
+    const struct subscriptions *s = &engine->subscriptions;
+    if (!s->known || s->version == engine->told_version)
+        return;
+    engine->told_version = s->version;
+    if (engine->hooks.webhooks_changed)
+        engine->hooks.webhooks_changed(engine->hooks.arg);
 }
 
 /* Once; what is left is found by the next poll. */

@@ -12,8 +12,9 @@
 #include "exec/webhook_try.h"
 
 enum {
-    FLYING_MAX = 256, /* requests at once */
-    HELD_MAX = 2048,  /* those that wait and those that are over included */
+    FLYING_MAX = 256,                  /* requests at once */
+    DOUBTFUL_MAX = FLYING_MAX * 3 / 4, /* of these to receivers that failed last */
+    HELD_MAX = 2048, /* those that wait and those that are over included */
     BUCKETS = 256,
     AGAIN_MS = 1000, /* after a command that failed */
     PARCEL_BLOCK_BYTES = 1024,
@@ -38,6 +39,7 @@ struct parcel {
     struct delivered outcome;
     int64_t taken_us; /* monotonic */
     size_t bytes;
+    bool doubtful; /* sent when its lane was */
     struct fetch *fetch;
 };
 
@@ -50,6 +52,7 @@ struct lane {
     struct line waiting;
     struct parcels held; /* all of them: waiting, flying, over */
     size_t flying;
+    bool doubtful; /* its last try failed */
 };
 
 struct webhook_sender {
@@ -57,13 +60,14 @@ struct webhook_sender {
     struct http_client *client;
     struct lanes buckets[BUCKETS];
     struct turns turns; /* lanes in which something waits */
-    size_t held, held_bytes, flying;
+    size_t held, held_bytes, flying, doubtful;
     struct line over;      /* to be reported */
     struct line reporting; /* in the report that is under way */
     bool asking;           /* an OP_DELIVERIES is under way */
     bool wanted;           /* there may be something to take */
     bool more;             /* there is, once something of ours has been reported */
     bool resting;          /* after a command that failed, until `again` */
+    bool outdated;         /* what is being taken may be of webhooks as they were */
     bool stopping;         /* takes nothing more */
     bool closed;           /* nobody is there to report to */
     struct event *again, *grace;
@@ -96,6 +100,7 @@ static struct lane *lane_for(struct webhook_sender *sender, const struct sending
         LIST_INSERT_HEAD(bucket, lane, in_bucket);
     }
     lane->in_flight = sending->in_flight; /* as it is by now */
+    lane->doubtful = lane->doubtful || sending->failing;
     return lane;
 }
 
@@ -241,6 +246,8 @@ static void on_answer(void *arg, const struct fetch_answer *answer)
     parcel->fetch = NULL;
     lane->flying--;
     sender->flying--;
+    sender->doubtful -= parcel->doubtful;
+    lane->doubtful = !outcome.ok;
     if (answer->end == FETCH_CANCELLED)
         give_back(parcel);
     else
@@ -267,6 +274,8 @@ static void send_parcel(struct parcel *parcel)
     if (r == 0) {
         lane->flying++;
         sender->flying++;
+        parcel->doubtful = lane->doubtful;
+        sender->doubtful += parcel->doubtful;
         return;
     }
     struct slice why = arena_dup(&parcel->arena, slice_of(error.text));
@@ -278,11 +287,13 @@ static void send_parcel(struct parcel *parcel)
 }
 
 /* Whether the lane may have one more under way: half of the places that are left are
- * for others. */
+ * for others, and some are for those whose receivers answer, however many hang. */
 static bool may_fly(const struct lane *lane)
 {
     size_t left = FLYING_MAX - lane->sender->flying;
 
+    if (lane->doubtful && lane->sender->doubtful >= DOUBTFUL_MAX)
+        return false;
     return lane->flying < (size_t)lane->in_flight &&
            (lane->flying == 0 || lane->flying < left / 2);
 }
@@ -325,9 +336,7 @@ static void launch(struct webhook_sender *sender)
 
 static void try_again_later(struct webhook_sender *sender)
 {
-    const struct timeval later = { AGAIN_MS / 1000, 0 };
-
-    sender->resting = evtimer_add(sender->again, &later) == 0;
+    sender->resting = event_add(sender->again, &(struct timeval){ AGAIN_MS / 1000 }) == 0;
 }
 
 /* Whether it is worth asking again at once: it was given all that it had room for.
@@ -354,31 +363,27 @@ static void on_taken(struct command *command, void *arg)
     if (r < 0 || take_all(sender, command))
         sender->wanted = true;
     command_free(command);
-    if (sender->stopping)
-        webhook_sender_stop(sender);
+    if (sender->outdated || sender->stopping)
+        give_back_all(sender);
+    sender->outdated = false;
     launch(sender);
     report(sender);
-}
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
 }
 
 static void ask(struct webhook_sender *sender)
 {
     size_t room = HELD_MAX - sender->held;
-    size_t bytes =
-        sender->held_bytes < HELD_BYTES_MAX ? HELD_BYTES_MAX - sender->held_bytes : 0;
+    size_t held = sender->held_bytes;
+    size_t bytes = held < HELD_BYTES_MAX ? HELD_BYTES_MAX - held : 0;
 
     if (!sender->wanted || sender->asking || sender->stopping || room == 0 || bytes == 0)
         return;
     struct command *command = command_new(OP_DELIVERIES);
     int r = command ? 0 : -HF_NOMEM;
     if (r == 0) {
-        command->deliveries.count = least(LIMIT_DELIVERIES, room);
+        command->deliveries.count = room < LIMIT_DELIVERIES ? room : LIMIT_DELIVERIES;
         command->deliveries.each = 1 + room / 4; /* whoever hangs leaves some to others */
-        command->deliveries.bytes = least(LIMIT_DELIVERIES_BYTES, 1 + bytes / 4);
+        command->deliveries.bytes = (bytes + 3) / 4; /* LIMIT_DELIVERIES_BYTES at most */
         command->done = on_taken;
         command->done_arg = sender;
         r = sender->options.submit(sender->options.arg, command);
@@ -492,8 +497,7 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
 {
     struct webhook_sender *sender = arg;
 
-    (void)fd;
-    (void)what;
+    (void)fd, (void)what;
     sender->resting = false;
     launch(sender);
     report(sender);
@@ -505,30 +509,30 @@ void webhook_sender_due(struct webhook_sender *sender)
     report(sender);
 }
 
-/* ---- beginning and end ---- */
-
-static void abort_lane(struct lane *lane)
+void webhook_sender_changed(struct webhook_sender *sender)
 {
-    struct parcel *parcel;
-
-    LIST_FOREACH(parcel, &lane->held, of_lane)
-    {
-        if (parcel->fetch)
-            http_client_abort(parcel->fetch);
-    }
+    sender->outdated = sender->asking;
+    give_back_all(sender);
+    report(sender);
 }
+
+/* ---- beginning and end ---- */
 
 static void on_grace_over(evutil_socket_t fd, short what, void *arg)
 {
     struct webhook_sender *sender = arg;
     struct lane *lane;
+    struct parcel *parcel;
 
-    (void)fd;
-    (void)what;
+    (void)fd, (void)what;
     for (int i = 0; i < BUCKETS; i++) {
         LIST_FOREACH(lane, &sender->buckets[i], in_bucket)
         {
-            abort_lane(lane);
+            LIST_FOREACH(parcel, &lane->held, of_lane)
+            {
+                if (parcel->fetch)
+                    http_client_abort(parcel->fetch);
+            }
         }
     }
 }
@@ -536,10 +540,9 @@ static void on_grace_over(evutil_socket_t fd, short what, void *arg)
 void webhook_sender_stop(struct webhook_sender *sender)
 {
     int64_t ms = sender->options.grace_ms;
-    const struct timeval grace = { ms / 1000, ms % 1000 * 1000 };
 
     if (!sender->stopping)
-        evtimer_add(sender->grace, &grace);
+        event_add(sender->grace, &(struct timeval){ ms / 1000, ms % 1000 * 1000 });
     sender->stopping = true;
     give_back_all(sender);
     report(sender);

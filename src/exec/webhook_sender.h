@@ -12,9 +12,13 @@
  * ORDER   Of a webhook at most `in_flight` are under way, in the order they were given.
  *         What was taken ahead of that waits here.
  * TURNS   Webhooks take turns; and the fewer places are left of all, the fewer one
- *         webhook may have, so that those whose receivers hang never have all of them.
+ *         webhook may have, so that those whose receivers hang never have all of them;
+ *         nor have many such together, once their tries have failed.
  * SLOW    When a try has failed, or what waits has waited too long, the rest that was
  *         taken ahead for this webhook is given back untried, in its old place.
+ * CHANGES What waits is given back when webhooks have changed, and taken again as they
+ *         are by then: nothing is begun for one that was paused or deleted, nor sent to
+ *         where it was before.
  * MEMORY  So many deliveries and so many bytes are held, whatever receivers do.
  * ONCE    at least: a report that cannot be written is tried again, while it lasts; what
  *         is lost with the process is due again, with the same webhook-id.
@@ -49,6 +53,9 @@ void webhook_sender_free(struct webhook_sender *sender);
 
 /* The node's call: deliveries are due. */
 void webhook_sender_due(struct webhook_sender *sender);
+
+/* The node's call: webhooks were changed, paused, deleted, ... */
+void webhook_sender_changed(struct webhook_sender *sender);
 
 /* Takes nothing more, and gives back what was not tried: at once what waits, after
  * grace_ms what is still under way. */

@@ -34,7 +34,7 @@ struct news {
     int64_t ready_ids[NEWS_QUEUES];
     size_t ready_count;
     bool ready_all; /* more than fit */
-    bool deliveries_due;
+    bool deliveries_due, webhooks_changed;
     bool turned;
     struct node_status status;
 };

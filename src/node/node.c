@@ -109,6 +109,13 @@ static void hear_due(void *arg)
         news->deliveries_due = true;
 }
 
+static void hear_changed(void *arg)
+{
+    struct news *news = news_of(arg);
+    if (news) /* else the few that were taken ahead are sent as they were */
+        news->webhooks_changed = true;
+}
+
 static bool ask_adopt(void *arg, const struct job_row *row)
 {
     struct node *node = arg;
@@ -210,6 +217,8 @@ static void open_news(struct node *node, struct letter *letter)
         open_item(calls, item);
     if (calls->ready && (news->ready_count > 0 || news->ready_all))
         calls->ready(calls->arg, news->ready_all ? NULL : news->ready, news->ready_count);
+    if (calls->webhooks_changed && news->webhooks_changed)
+        calls->webhooks_changed(calls->arg);
     if (calls->deliveries_due && news->deliveries_due)
         calls->deliveries_due(calls->arg);
     if (calls->turned && news->turned)
@@ -411,14 +420,16 @@ const struct settings *node_settings(const struct node *node)
 
 static struct engine_hooks hooks_of(struct node *node)
 {
-    return (struct engine_hooks){ .arg = node,
-                                  .started = hear_started,
-                                  .stop_run = hear_stop,
-                                  .ready = hear_ready,
-                                  .told = hear_told,
-                                  .adopt = node->calls.adopt ? ask_adopt : NULL,
-                                  .deliveries_due =
-                                      node->calls.deliveries_due ? hear_due : NULL };
+    return (struct engine_hooks){
+        .arg = node,
+        .started = hear_started,
+        .stop_run = hear_stop,
+        .ready = hear_ready,
+        .told = hear_told,
+        .adopt = node->calls.adopt ? ask_adopt : NULL,
+        .deliveries_due = node->calls.deliveries_due ? hear_due : NULL,
+        .webhooks_changed = node->calls.webhooks_changed ? hear_changed : NULL
+    };
 }
 
 /* Accepts what was opened half way. */

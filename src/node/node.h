@@ -60,6 +60,7 @@ struct node_calls {
     void (*ready)(void *arg, const char *const *queues, size_t count);
     /* See engine_hooks.deliveries_due.  Not set: this node sends no webhooks. */
     void (*deliveries_due)(void *arg);
+    void (*webhooks_changed)(void *arg);
     /* The status has changed in something others wait for. */
     void (*turned)(void *arg, const struct node_status *status);
     /* In the committer's thread: see engine_hooks.adopt. */

@@ -199,6 +199,44 @@ TEST(the_sender_is_told_with_the_commit_and_when_a_time_has_come)
     world_end(&w);
 }
 
+static int told_changed;
+static void on_changed(void *arg)
+{
+    (void)arg;
+    told_changed++;
+}
+
+TEST(the_sender_is_told_of_webhooks_that_have_changed_and_of_nothing_else)
+{
+    struct world w, other;
+    world_begin(&w);
+    int64_t hook = webhook(&w, "[\"job.enqueued\"]");
+    w.engine->hooks.webhooks_changed = on_changed;
+    told_changed = 0;
+    enqueue_many(&w, 1);
+    check_int(send(&w, 10, went_wrong, NULL), 1);
+    world_pass(&w, 10 * US_PER_S);
+    check_int(send(&w, 10, went_well, NULL), 1);
+    check_int(told_changed, 0);
+    set_webhook_state(&w, hook, WEBHOOK_PAUSED);
+    check_int(told_changed, 1);
+    check_ok(act(&w, edit_webhook(hook, WEBHOOK_SET_URL,
+                                  (struct webhook){ .url = SLICE("http://other/") })));
+    check_int(told_changed, 2);
+    check_ok(drop_webhook(&w, hook));
+    check_int(told_changed, 3);
+    if (test_on_postgres()) { /* by another node: within its poll */
+        hook = webhook(&w, "[\"job.enqueued\"]");
+        twin_open_as(&w, &other, false);
+        told_changed = 0;
+        set_webhook_state(&other, hook, WEBHOOK_PAUSED);
+        world_pass(&w, 2 * US_PER_S);
+        check_int(told_changed, 1);
+        world_close(&other);
+    }
+    world_end(&w);
+}
+
 TEST(what_a_producer_wrote_is_found_by_the_poll)
 {
     struct world w, producer;

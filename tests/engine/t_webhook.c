@@ -330,3 +330,19 @@ TEST(webhooks_are_known_again_after_a_restart)
     check_str(types_of(&w, hook), "job.enqueued");
     world_end(&w);
 }
+
+TEST(a_header_that_is_ours_is_refused_however_it_is_written)
+{
+    static const char *const headers[] = { "{\"Host\":\"x\"}", "{\"\\u0048ost\":\"x\"}",
+                                           "{\"WEBHOOK\\u002did\":\"1\"}",
+                                           "{\"content-\\u0054ype\":\"x\"}" };
+    for (size_t i = 0; i < array_len(headers); i++) {
+        struct error error = { 0 };
+        struct command *c = make_webhook("[\"*\"]");
+        c->webhook.edit.set |= WEBHOOK_SET_HEADERS;
+        c->webhook.edit.with.headers = slice_of(headers[i]);
+        check_err(webhook_edit_check(&c->webhook.edit, &error), -HF_INVALID);
+        check_str(error.field, "headers");
+        command_free(c);
+    }
+}

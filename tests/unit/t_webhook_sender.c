@@ -236,6 +236,24 @@ TEST(receivers_that_hang_never_have_all_places)
     outbox_end(&box);
 }
 
+TEST(however_many_receivers_hang_there_are_places_for_those_that_answer)
+{
+    struct outbox box;
+
+    outbox_begin(&box, NULL, 1000);
+    for (int webhook = 1; webhook <= 400; webhook++)
+        outbox_add(&box, webhook, 1, "/hang")->sending.failing = true;
+    webhook_sender_due(box.sender);
+    while (box.peer.requests < 192)
+        outbox_loop(&box);
+    for (int i = 0; i < 50; i++)
+        outbox_add(&box, 1000, 1, "/echo");
+    webhook_sender_due(box.sender);
+    outbox_wait_done(&box, 50);
+    check_int(box.peer.requests, 192 + 50);
+    outbox_end(&box);
+}
+
 TEST(a_failure_gives_back_what_was_taken_ahead_and_the_next_one_goes_on)
 {
     struct outbox box;
@@ -386,6 +404,51 @@ TEST(while_the_store_is_away_it_rests_whatever_happens)
     check_int(box.command_count, 0);
     box.fail = 0;
     outbox_wait_done(&box, 1);
+    outbox_end(&box);
+}
+
+TEST(what_waits_is_taken_anew_when_webhooks_have_changed)
+{
+    struct outbox box;
+
+    outbox_begin(&box, NULL, 1000);
+    outbox_add(&box, 7, 1, "/hang")->sending.timeout_us = 2 * US_PER_S;
+    for (int i = 0; i < 3; i++)
+        outbox_add(&box, 7, 1, "/old");
+    webhook_sender_due(box.sender);
+    while (box.rows[0].heard == 0)
+        outbox_loop(&box);
+    for (int i = 1; i < 4; i++) {
+        snprintf(box.rows[i].url, sizeof(box.rows[i].url), "http://127.0.0.1:%d/echo",
+                 box.peer.port);
+        box.rows[i].sending.url = slice_of(box.rows[i].url);
+        box.rows[i].sending.webhook_id = 8; /* which has room */
+    }
+    webhook_sender_changed(box.sender);
+    outbox_wait_done(&box, 3);
+    for (int i = 1; i < 4; i++) {
+        check_int(box.rows[i].unsent, 1);
+        check_int(box.rows[i].given, 2);
+        check_int(box.rows[i].heard, 1);
+        check(strstr(box.rows[i].response, "/echo"));
+    }
+    check_int(box.rows[0].given, 1); /* what is under way goes on */
+    outbox_end(&box);
+}
+
+TEST(what_is_being_taken_when_webhooks_change_is_taken_anew)
+{
+    struct outbox box;
+
+    outbox_begin(&box, NULL, 1000);
+    outbox_add(&box, 7, 1, "/echo");
+    webhook_sender_due(box.sender);
+    check_int(box.command_count, 1);
+    webhook_sender_changed(box.sender);
+    outbox_wait_done(&box, 1);
+    check_int(box.rows[0].unsent, 1);
+    check_int(box.rows[0].given, 2);
+    check_int(box.rows[0].heard, 1);
     outbox_end(&box);
 }
 
