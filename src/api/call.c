@@ -99,6 +99,19 @@ void call_refuse_with(struct call *call, int code, const char *field, const char
     call_refuse(call, &error);
 }
 
+static void refuse_memory(struct call *call)
+{
+    call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory left; try again.");
+}
+
+void *call_alloc(struct call *call, size_t bytes)
+{
+    void *memory = arena_alloc(call->arena, bytes);
+    if (!memory)
+        refuse_memory(call);
+    return memory;
+}
+
 /* ---- what was sent ---- */
 
 bool call_fields(struct call *call, const char *const *names, size_t count,
@@ -244,13 +257,43 @@ bool call_query_time(struct call *call, const char *name, int64_t *ret_us)
     return true;
 }
 
+bool call_query_page(struct call *call, int64_t *limit, int64_t *cursor)
+{
+    return call_query_int(call, "limit", 1, LIMIT_PAGE_ITEMS, limit) &&
+           call_query_int(call, "cursor", 1, INT64_MAX, cursor);
+}
+
+bool call_query_name(struct call *call, const char *name, struct slice *ret)
+{
+    *ret = call_query(call, name);
+    if (!ret->p || name_valid(*ret))
+        return true;
+    call_refuse_with(call, -HF_INVALID, name,
+                     "%s must have 1 to %d characters out of A-Z, a-z, 0-9, '.', '_' and "
+                     "'-'.",
+                     name, LIMIT_NAME_BYTES);
+    return false;
+}
+
+bool call_query_project(struct call *call, struct slice *ret)
+{
+    if (!call_query_name(call, "project", ret))
+        return false;
+    if (!ret->p || call->who.project_id == 0 ||
+        slice_equal(*ret, slice_of(call->who.project)))
+        return true;
+    call_refuse_with(call, -HF_FORBIDDEN, "project",
+                     "This token is bound to the project %s.", call->who.project);
+    return false;
+}
+
 /* ---- commands ---- */
 
 struct command *call_command(struct call *call, enum op op)
 {
     struct command *command = command_new(op);
     if (!command)
-        call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory left; try again.");
+        refuse_memory(call);
     return command;
 }
 
@@ -299,6 +342,30 @@ void call_submit(struct call *call, struct command *command,
                  void (*then)(struct call *call, struct command *command))
 {
     submit(call, command, then, node_submit);
+}
+
+void call_refuse_read(struct call *call, struct command *command, int r,
+                      struct error *error)
+{
+    error_set(error, r, NULL, "%s.", status_of(r)->title);
+    command_free(command);
+    call_refuse(call, error);
+}
+
+void call_submit_read(struct call *call, struct command *command, int r,
+                      struct error *error,
+                      void (*then)(struct call *call, struct command *command))
+{
+    if (r == 0)
+        call_submit(call, command, then);
+    else
+        call_refuse_read(call, command, r, error);
+}
+
+void call_done(struct call *call, struct command *command)
+{
+    (void)command;
+    call_answer_nothing(call);
 }
 
 void call_report(struct call *call, struct command *command,
@@ -383,4 +450,20 @@ void call_show(struct call *call, enum reader reader, int64_t id, void *arg,
                             struct json_writer *w))
 {
     call_show_then(call, reader, id, arg, write, NULL);
+}
+
+void call_made(struct call *call, struct show *show)
+{
+    call_answer_buf(call, 201, &show->out);
+}
+
+int show_project_id(struct store *store, struct show *show, struct slice project,
+                    int64_t *ret)
+{
+    *ret = show->call->who.project_id;
+    int r = project.p && *ret == 0 ? store_project(store, project, ret) : 0;
+    if (r == -HF_NOT_FOUND)
+        return error_set(&show->look.error, r, "project", "There is no project %.*s.",
+                         (int)project.n, project.p);
+    return r;
 }

@@ -37,6 +37,10 @@ struct call {
     void *state; /* of the handler */
 };
 
+/* Zeroed memory that lives as long as the call; NULL: refused, there is none. */
+must_check void *call_alloc(struct call *call, size_t bytes);
+#define call_new(call, T) ((T *)call_alloc((call), sizeof(T)))
+
 /* ---- what was sent ---- */
 
 /* The body as one of our documents, see json_fields(): values[i] is the raw value
@@ -61,6 +65,12 @@ must_check bool call_query_int(struct call *call, const char *name, int64_t leas
                                int64_t most, int64_t *ret);
 must_check bool call_query_bool(struct call *call, const char *name, bool *ret);
 must_check bool call_query_time(struct call *call, const char *name, int64_t *ret_us);
+/* `limit` and `cursor` of a list; both keep their values if they are not there. */
+must_check bool call_query_page(struct call *call, int64_t *limit, int64_t *cursor);
+/* A name; absent if it is not there. */
+must_check bool call_query_name(struct call *call, const char *name, struct slice *ret);
+/* `project`: a token that is bound to one may name that one only. */
+must_check bool call_query_project(struct call *call, struct slice *ret);
 
 /* ---- answers ---- */
 
@@ -84,8 +94,17 @@ struct command *call_command(struct call *call, enum op op);
  * are answered here. */
 void call_submit(struct call *call, struct command *command,
                  void (*then)(struct call *call, struct command *command));
-/* The same for outcomes and progress of runs, which are never refused for being too
- * many. */
+/* What was read into a command is handed over if `r` is 0.  Else it is refused with the
+ * sentence in `error`, or the code's own. */
+void call_submit_read(struct call *call, struct command *command, int r,
+                      struct error *error,
+                      void (*then)(struct call *call, struct command *command));
+void call_refuse_read(struct call *call, struct command *command, int r,
+                      struct error *error);
+/* A `then`: 204. */
+void call_done(struct call *call, struct command *command);
+/* As call_submit(), for outcomes and progress of runs, which are never refused for being
+ * too many. */
 void call_report(struct call *call, struct command *command,
                  void (*then)(struct call *call, struct command *command));
 
@@ -116,6 +135,13 @@ void call_show_then(struct call *call, enum reader reader, int64_t id, void *arg
                     int (*write)(struct store *store, struct show *show,
                                  struct json_writer *w),
                     void (*then)(struct call *call, struct show *show));
+
+/* A `then`: 201. */
+void call_made(struct call *call, struct show *show);
+/* For the writer of a list: the project that was named (see call_query_project()), that
+ * of the token, or 0 for all. */
+must_check int show_project_id(struct store *store, struct show *show,
+                               struct slice project, int64_t *ret);
 
 /* ---- routes ---- */
 

@@ -103,17 +103,14 @@ static bool read_filter(struct call *call, struct delivery_filter *filter)
 static void list_deliveries(struct call *call)
 {
     static const char *const known[] = { "state", "type", "limit", "cursor" };
-    struct listing *listing = arena_new(call->arena, struct listing);
+    struct listing *listing = call_new(call, struct listing);
     int64_t id = 0;
-    if (!listing) {
-        call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory left; try again.");
+    if (!listing)
         return;
-    }
     *listing = (struct listing){ .limit = DEFAULT_PAGE_ITEMS };
     if (call_id(call, 0, &id) && call_query_known(call, known, array_len(known)) &&
         read_filter(call, &listing->filter) &&
-        call_query_int(call, "limit", 1, LIMIT_PAGE_ITEMS, &listing->limit) &&
-        call_query_int(call, "cursor", 1, INT64_MAX, &listing->filter.before))
+        call_query_page(call, &listing->limit, &listing->filter.before))
         call_show(call, READER_LONG, id, listing, show_deliveries);
 }
 

@@ -57,12 +57,10 @@ static int find(struct store *store, struct show *show, struct schedule *ret)
 /* What the path names; NULL: refused. */
 static struct wanted *named(struct call *call, bool one)
 {
-    struct wanted *wanted = arena_new(call->arena, struct wanted);
-    if (!wanted) {
-        call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory left; try again.");
+    struct wanted *wanted = call_new(call, struct wanted);
+    if (!wanted)
         return NULL;
-    }
-    *wanted = (struct wanted){ .limit = DEFAULT_PAGE_ITEMS };
+    wanted->limit = DEFAULT_PAGE_ITEMS;
     call->state = wanted;
     return call_name(call, 0, "project", &wanted->project) &&
                    (!one || call_id(call, 1, &wanted->id))
@@ -92,8 +90,7 @@ static bool read_paging(struct call *call, struct wanted *wanted)
 {
     static const char *const known[] = { "limit", "cursor" };
     return wanted && call_query_known(call, known, array_len(known)) &&
-           call_query_int(call, "limit", 1, LIMIT_PAGE_ITEMS, &wanted->limit) &&
-           call_query_int(call, "cursor", 1, INT64_MAX, &wanted->cursor);
+           call_query_page(call, &wanted->limit, &wanted->cursor);
 }
 
 static int show_endpoints(struct store *store, struct show *show, struct json_writer *w)
@@ -115,12 +112,12 @@ static int show_endpoints(struct store *store, struct show *show, struct json_wr
     json_begin_object(w);
     json_key(w, "items");
     json_begin_array(w);
-    for (; n < count && n < (size_t)wanted->limit && show->out.n < PAGE_BYTES && r == 0;
-         n++)
+    for (; n < count && n < (size_t)wanted->limit && show->out.n < PAGE_BYTES; n++) {
         r = endpoint_put(store, &show->arena, w, &list[n],
                          node_settings(show->call->api->node));
-    if (r < 0)
-        return r;
+        if (r < 0 && r != -HF_NOT_FOUND) /* that one was deleted meanwhile */
+            return r;
+    }
     json_end_array(w);
     json_put_id(w, "nextCursor", n < count ? list[n - 1].id : 0);
     json_end_object(w);
@@ -190,13 +187,6 @@ static void get_runs(struct call *call)
 
 /* ---- commands ---- */
 
-static void refuse(struct call *call, struct command *command, int r, struct error *error)
-{
-    error_set(error, r, NULL, "%s.", status_of(r)->title);
-    command_free(command);
-    call_refuse(call, error);
-}
-
 static void drop_command(struct call *call)
 {
     struct wanted *wanted = call->state;
@@ -240,18 +230,13 @@ static void submit(struct call *call, struct command *command,
 
 /* ---- made and changed ---- */
 
-static void answer_made(struct call *call, struct show *show)
-{
-    call_answer_buf(call, 201, &show->out);
-}
-
 static void edited(struct call *call, struct command *command)
 {
     struct wanted *wanted = call->state;
     bool is_new = wanted->id == 0;
     wanted->id = command->schedule.out_id;
     call_show_then(call, READER_QUICK, 0, wanted, show_endpoint,
-                   is_new ? answer_made : NULL);
+                   is_new ? call_made : NULL);
 }
 
 static struct command *begin_edit(struct call *call, const struct wanted *wanted)
@@ -278,10 +263,7 @@ static void make(struct call *call)
     if (!command)
         return;
     int r = endpoint_read(v, &command->arena, &error, &command->schedule.edit);
-    if (r < 0)
-        refuse(call, command, r, &error);
-    else
-        call_submit(call, command, edited);
+    call_submit_read(call, command, r, &error, edited);
 }
 
 static void change(struct call *call)
@@ -302,7 +284,7 @@ static void change(struct call *call)
                       "There is nothing to change; give url, cron, headers or another "
                       "field of an endpoint.");
     if (r < 0)
-        refuse(call, command, r, &error);
+        call_refuse_read(call, command, r, &error);
     else
         submit(call, command, edited);
 }
@@ -321,7 +303,7 @@ static void pause_endpoint(struct call *call)
     int r = schedule_read_pause(v, clock_wall_us(call->api->options.clock),
                                 &command->arena, &error, &command->schedule.edit);
     if (r < 0)
-        refuse(call, command, r, &error);
+        call_refuse_read(call, command, r, &error);
     else
         submit(call, command, edited);
 }
@@ -341,21 +323,6 @@ static void resume_endpoint(struct call *call)
 
 /* ---- run by hand ---- */
 
-static int show_job(struct store *store, struct show *show, struct json_writer *w)
-{
-    struct job_row row;
-    int r = store_job_get(store, show->id, &show->arena, &row);
-    return r < 0 ? r
-                 : view_job(store, &show->arena, w, &row,
-                            clock_wall_us(show->call->api->options.clock));
-}
-
-static void triggered(struct call *call, struct command *command)
-{
-    call_show_then(call, READER_QUICK, command->trigger.out_job_id, NULL, show_job,
-                   command->trigger.out_made ? answer_made : NULL);
-}
-
 static void run(struct call *call)
 {
     struct wanted *wanted = named(call, true);
@@ -366,16 +333,10 @@ static void run(struct call *call)
         return;
     command->trigger.id = wanted->id;
     command->trigger.endpoint = true;
-    submit(call, command, triggered);
+    submit(call, command, schedule_triggered);
 }
 
 /* ---- deleted ---- */
-
-static void deleted(struct call *call, struct command *command)
-{
-    (void)command;
-    call_answer_nothing(call);
-}
 
 static void delete (struct call *call)
 {
@@ -387,7 +348,7 @@ static void delete (struct call *call)
         return;
     command->schedule_drop.id = wanted->id;
     command->schedule_drop.endpoint = true;
-    submit(call, command, deleted);
+    submit(call, command, call_done);
 }
 
 #define ENDPOINTS "projects/{project}/endpoints"

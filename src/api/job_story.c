@@ -31,17 +31,14 @@ struct page {
 static bool read_page(struct call *call, int64_t *ret_id, struct page **ret)
 {
     static const char *const known[] = { "limit", "cursor" };
-    struct page *page = arena_new(call->arena, struct page);
+    struct page *page = call_new(call, struct page);
 
-    if (!page) {
-        call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory left; try again.");
+    if (!page)
         return false;
-    }
     *page = (struct page){ .limit = LIMIT_PAGE_ITEMS };
     *ret = page;
     return call_id(call, 0, ret_id) && call_query_known(call, known, array_len(known)) &&
-           call_query_int(call, "limit", 1, LIMIT_PAGE_ITEMS, &page->limit) &&
-           call_query_int(call, "cursor", 1, INT64_MAX, &page->cursor);
+           call_query_page(call, &page->limit, &page->cursor);
 }
 
 /* ---- chain ---- */

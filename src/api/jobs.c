@@ -163,13 +163,7 @@ static void enqueue(struct call *call)
         r = read_job(call, command, body, 0, &error);
     if (r == 0)
         r = take_key(call, command, &error);
-    if (r == 0) {
-        call_submit(call, command, enqueued);
-        return;
-    }
-    error_set(&error, r, NULL, "%s.", status_of(r)->title);
-    command_free(command);
-    call_refuse(call, &error);
+    call_submit_read(call, command, r, &error, enqueued);
 }
 
 /* ---- batches ---- */
@@ -257,13 +251,7 @@ static void enqueue_batch(struct call *call)
     if (!command)
         return;
     int r = read_batch(call, command, &error);
-    if (r == 0) {
-        call_submit(call, command, batch_enqueued);
-        return;
-    }
-    error_set(&error, r, NULL, "%s.", status_of(r)->title);
-    command_free(command);
-    call_refuse(call, &error);
+    call_submit_read(call, command, r, &error, batch_enqueued);
 }
 
 /* ---- one job: shown, and waited for ---- */
@@ -351,11 +339,9 @@ static void get_job(struct call *call)
         call_show(call, READER_QUICK, id, NULL, show_job);
         return;
     }
-    struct wait *wait = arena_new(call->arena, struct wait);
-    if (!wait) {
-        call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory left; try again.");
+    struct wait *wait = call_new(call, struct wait);
+    if (!wait)
         return;
-    }
     *wait = (struct wait){ .call = call,
                            .id = id,
                            .until_us = mono_now(call) + wait_ms * US_PER_MS };
@@ -398,12 +384,7 @@ static void patch_job(struct call *call)
     }
     if (r == 0 && v[2].p)
         r = json_get_name(v[2], "queue", &command->arena, &error, &command->change.queue);
-    if (r == 0) {
-        call_submit(call, command, changed);
-        return;
-    }
-    command_free(command);
-    call_refuse(call, &error);
+    call_submit_read(call, command, r, &error, changed);
 }
 
 static void cancelled(struct call *call, struct command *command)
@@ -427,12 +408,7 @@ static void cancel_job(struct call *call)
     int r = reason.p ? json_get_text(reason, "reason", LIMIT_TEXT_BYTES, &command->arena,
                                      &error, &command->cancel.reason)
                      : 0;
-    if (r == 0) {
-        call_submit(call, command, cancelled);
-        return;
-    }
-    command_free(command);
-    call_refuse(call, &error);
+    call_submit_read(call, command, r, &error, cancelled);
 }
 
 static void retried(struct call *call, struct command *command)

@@ -90,16 +90,13 @@ static int show_page(struct store *store, struct show *show, struct json_writer 
 static void list_jobs(struct call *call)
 {
     static const char *const known[] = { WANTED_NAMES, "limit", "cursor" };
-    struct search *search = arena_new(call->arena, struct search);
+    struct search *search = call_new(call, struct search);
 
-    if (!search) {
-        call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory left; try again.");
+    if (!search)
         return;
-    }
     *search = (struct search){ .limit = DEFAULT_PAGE_ITEMS };
     if (call_query_known(call, known, array_len(known)) &&
-        call_query_int(call, "limit", 1, LIMIT_PAGE_ITEMS, &search->limit) &&
-        call_query_int(call, "cursor", 1, INT64_MAX, &search->cursor) &&
+        call_query_page(call, &search->limit, &search->cursor) &&
         wanted_from_query(call, &search->wanted))
         call_show(call, READER_LONG, 0, search, show_page);
 }

@@ -253,11 +253,9 @@ static bool read_many(struct call *call, struct many *many)
 
 static void start(struct call *call, enum op op, unsigned states)
 {
-    struct many *many = arena_new(call->arena, struct many);
-    if (!many) {
-        call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory left; try again.");
+    struct many *many = call_new(call, struct many);
+    if (!many)
         return;
-    }
     memset(many, 0, sizeof(*many));
     many->call = call;
     many->op = op;

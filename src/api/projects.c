@@ -121,11 +121,9 @@ static struct found *named(struct call *call)
     struct slice name;
     if (!call_name(call, 0, "project", &name))
         return NULL;
-    struct found *f = arena_new(call->arena, struct found);
-    if (!f) {
-        call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory for this request.");
+    struct found *f = call_new(call, struct found);
+    if (!f)
         return NULL;
-    }
     f->name = name;
     return f;
 }
@@ -172,12 +170,7 @@ static void make_project(struct call *call)
                                    &command->project.name)
                    : error_set(&error, -HF_INVALID, "name",
                                "name is missing; it is what jobs name in \"project\".");
-    if (r == 0) {
-        call_submit(call, command, made);
-        return;
-    }
-    command_free(command);
-    call_refuse(call, &error);
+    call_submit_read(call, command, r, &error, made);
 }
 
 /* ---- paused, resumed ---- */

@@ -102,15 +102,12 @@ static int show_recovery(struct store *store, struct show *show, struct json_wri
 static struct page *read_page(struct call *call)
 {
     static const char *const known[] = { "limit", "cursor" };
-    struct page *page = arena_new(call->arena, struct page);
-    if (!page) {
-        call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory left; try again.");
+    struct page *page = call_new(call, struct page);
+    if (!page)
         return NULL;
-    }
     page->limit = DEFAULT_PAGE_ITEMS;
     if (!call_query_known(call, known, 2) ||
-        !call_query_int(call, "limit", 1, LIMIT_PAGE_ITEMS, &page->limit) ||
-        !call_query_int(call, "cursor", 1, INT64_MAX, &page->cursor))
+        !call_query_page(call, &page->limit, &page->cursor))
         return NULL;
     return page;
 }

@@ -7,11 +7,6 @@
 
 /* ---- asked for ---- */
 
-static void granted(struct call *call, struct show *show)
-{
-    call_answer_buf(call, 201, &show->out);
-}
-
 static int read_holder(struct slice value, struct arena *arena, struct error *error,
                        struct slice *ret)
 {
@@ -45,7 +40,7 @@ static void reserve(struct call *call)
         call_refuse(call, &error);
         return;
     }
-    *hold = (struct hold){ .granted = granted };
+    *hold = (struct hold){ .granted = call_made };
     hold_begin(call, hold, queue, holder, ttl_ms, wait_ms, false);
 }
 
@@ -132,12 +127,7 @@ static void renew(struct call *call)
     command->renew.reservation_id = id;
     command->renew.queue = queue;
     command->renew.ttl_us = ttl_ms * US_PER_MS;
-    if (r == 0) {
-        call_submit(call, command, renewed);
-        return;
-    }
-    command_free(command);
-    call_refuse(call, &error);
+    call_submit_read(call, command, r, &error, renewed);
 }
 
 #define OF_QUEUE "queues/{queue}/reservations"

@@ -72,3 +72,8 @@ void schedule_put_shared(struct store *store, struct json_writer *w,
 void schedule_put(struct store *store, struct json_writer *w,
                   const struct schedule *schedule);
 void fire_put(struct json_writer *w, const struct fire *fire);
+
+/* Answers an OP_TRIGGER with its job: 201 if it was made, 200 if it was there. */
+struct call;
+struct command;
+void schedule_triggered(struct call *call, struct command *command);

@@ -91,11 +91,9 @@ static int show_of_stored(struct store *store, struct show *show, struct json_wr
 
 static struct preview *begin(struct call *call)
 {
-    struct preview *preview = arena_new(call->arena, struct preview);
-    if (!preview) {
-        call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory left; try again.");
+    struct preview *preview = call_new(call, struct preview);
+    if (!preview)
         return NULL;
-    }
     *preview = (struct preview){ .count = DEFAULT_PREVIEW_TIMES,
                                  .from = clock_wall_us(call->api->options.clock) };
     return preview;

@@ -6,7 +6,6 @@
 #include "api/schedule_json.h"
 #include "api/views.h"
 #include "base/limits.h"
-#include "base/text.h"
 
 static int no_schedule(struct error *error, int64_t id)
 {
@@ -55,17 +54,9 @@ struct listing {
 static int filter_for(struct store *store, struct show *show, struct schedule_filter *ret)
 {
     const struct listing *listing = show->arg;
-    int r = 0;
 
-    *ret = (struct schedule_filter){ .project_id = show->call->who.project_id,
-                                     .name = listing->name,
-                                     .after = listing->cursor };
-    if (listing->project.p)
-        r = store_project(store, listing->project, &ret->project_id);
-    if (r == -HF_NOT_FOUND)
-        return error_set(&show->look.error, r, "project", "There is no project %.*s.",
-                         (int)listing->project.n, listing->project.p);
-    return r;
+    *ret = (struct schedule_filter){ .name = listing->name, .after = listing->cursor };
+    return show_project_id(store, show, listing->project, &ret->project_id);
 }
 
 /* In steps, because a payload may be large: the page ends where it gets too much.  One
@@ -110,45 +101,18 @@ static int show_schedules(struct store *store, struct show *show, struct json_wr
     return r;
 }
 
-static bool read_name(struct call *call, const char *name, struct slice *ret)
-{
-    *ret = call_query(call, name);
-    if (!ret->p || name_valid(*ret))
-        return true;
-    call_refuse_with(call, -HF_INVALID, name,
-                     "%s must have 1 to %d characters out of A-Z, a-z, 0-9, '.', '_' and "
-                     "'-'.",
-                     name, LIMIT_NAME_BYTES);
-    return false;
-}
-
-/* A token that is bound to a project sees no other. */
-static bool may_see(struct call *call, struct slice project)
-{
-    if (!project.p || call->who.project_id == 0 ||
-        slice_equal(project, slice_of(call->who.project)))
-        return true;
-    call_refuse_with(call, -HF_FORBIDDEN, "project",
-                     "This token is bound to the project %s.", call->who.project);
-    return false;
-}
-
 static void list_schedules(struct call *call)
 {
     static const char *const known[] = { "project", "name", "limit", "cursor" };
-    struct listing *listing = arena_new(call->arena, struct listing);
+    struct listing *listing = call_new(call, struct listing);
 
-    if (!listing) {
-        call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory left; try again.");
+    if (!listing)
         return;
-    }
-    *listing = (struct listing){ .limit = DEFAULT_PAGE_ITEMS };
+    listing->limit = DEFAULT_PAGE_ITEMS;
     if (call_query_known(call, known, array_len(known)) &&
-        read_name(call, "project", &listing->project) &&
-        read_name(call, "name", &listing->name) &&
-        call_query_int(call, "limit", 1, LIMIT_PAGE_ITEMS, &listing->limit) &&
-        call_query_int(call, "cursor", 1, INT64_MAX, &listing->cursor) &&
-        may_see(call, listing->project))
+        call_query_project(call, &listing->project) &&
+        call_query_name(call, "name", &listing->name) &&
+        call_query_page(call, &listing->limit, &listing->cursor))
         call_show(call, READER_LONG, 0, listing, show_schedules);
 }
 
@@ -187,32 +151,24 @@ static int show_fires(struct store *store, struct show *show, struct json_writer
 static void get_fires(struct call *call)
 {
     static const char *const known[] = { "limit", "cursor" };
-    struct paging *paging = arena_new(call->arena, struct paging);
+    struct paging *paging = call_new(call, struct paging);
     int64_t id = 0;
 
-    if (!paging) {
-        call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory left; try again.");
+    if (!paging)
         return;
-    }
-    *paging = (struct paging){ .limit = DEFAULT_PAGE_ITEMS };
+    paging->limit = DEFAULT_PAGE_ITEMS;
     if (call_id(call, 0, &id) && call_query_known(call, known, array_len(known)) &&
-        call_query_int(call, "limit", 1, LIMIT_PAGE_ITEMS, &paging->limit) &&
-        call_query_int(call, "cursor", 1, INT64_MAX, &paging->cursor))
+        call_query_page(call, &paging->limit, &paging->cursor))
         call_show(call, READER_LONG, id, paging, show_fires);
 }
 
 /* ---- made and changed ---- */
 
-static void made(struct call *call, struct show *show)
-{
-    call_answer_buf(call, 201, &show->out);
-}
-
 static void edited(struct call *call, struct command *command)
 {
     bool is_new = command->schedule.edit.id == 0;
     call_show_then(call, READER_QUICK, command->schedule.out_id, NULL, show_schedule,
-                   is_new ? made : NULL);
+                   is_new ? call_made : NULL);
 }
 
 static struct command *begin_edit(struct call *call, int64_t id)
@@ -223,18 +179,6 @@ static struct command *begin_edit(struct call *call, int64_t id)
     command->schedule.edit =
         (struct schedule_edit){ .id = id, .project_id = call->who.project_id };
     return command;
-}
-
-static void finish_edit(struct call *call, struct command *command, int r,
-                        struct error *error)
-{
-    if (r == 0) {
-        call_submit(call, command, edited);
-        return;
-    }
-    error_set(error, r, NULL, "%s.", status_of(r)->title);
-    command_free(command);
-    call_refuse(call, error);
 }
 
 /* All fields, and behind them what only a new one can be given. */
@@ -276,7 +220,7 @@ static void make(struct call *call)
     if (!command)
         return;
     int r = read_new(v, &command->arena, &error, &command->schedule.edit);
-    finish_edit(call, command, r, &error);
+    call_submit_read(call, command, r, &error, edited);
 }
 
 static void change(struct call *call)
@@ -298,7 +242,7 @@ static void change(struct call *call)
             &error, -HF_INVALID, NULL,
             "There is nothing to change; give cron, everyMs, payload or another "
             "field of a schedule.");
-    finish_edit(call, command, r, &error);
+    call_submit_read(call, command, r, &error, edited);
 }
 
 /* ---- paused ---- */
@@ -317,12 +261,11 @@ static void pause_schedule(struct call *call)
         return;
     int r = schedule_read_pause(v, clock_wall_us(call->api->options.clock),
                                 &command->arena, &error, &command->schedule.edit);
-    finish_edit(call, command, r, &error);
+    call_submit_read(call, command, r, &error, edited);
 }
 
 static void resume_schedule(struct call *call)
 {
-    struct error error = { 0 };
     int64_t id = 0;
 
     if (!call_id(call, 0, &id) || !call_fields(call, NULL, 0, NULL))
@@ -332,7 +275,7 @@ static void resume_schedule(struct call *call)
         return;
     command->schedule.edit.set = EDIT_PAUSED;
     command->schedule.edit.with = schedule_defaults();
-    finish_edit(call, command, 0, &error);
+    call_submit(call, command, edited);
 }
 
 /* ---- triggered ---- */
@@ -346,10 +289,10 @@ static int show_job(struct store *store, struct show *show, struct json_writer *
                             clock_wall_us(show->call->api->options.clock));
 }
 
-static void triggered(struct call *call, struct command *command)
+void schedule_triggered(struct call *call, struct command *command)
 {
     call_show_then(call, READER_QUICK, command->trigger.out_job_id, NULL, show_job,
-                   command->trigger.out_made ? made : NULL);
+                   command->trigger.out_made ? call_made : NULL);
 }
 
 static void trigger(struct call *call)
@@ -362,16 +305,10 @@ static void trigger(struct call *call)
         return;
     command->trigger.id = id;
     command->trigger.project_id = call->who.project_id;
-    call_submit(call, command, triggered);
+    call_submit(call, command, schedule_triggered);
 }
 
 /* ---- deleted ---- */
-
-static void deleted(struct call *call, struct command *command)
-{
-    (void)command;
-    call_answer_nothing(call);
-}
 
 static void delete (struct call *call)
 {
@@ -383,7 +320,7 @@ static void delete (struct call *call)
         return;
     command->schedule_drop.id = id;
     command->schedule_drop.project_id = call->who.project_id;
-    call_submit(call, command, deleted);
+    call_submit(call, command, call_done);
 }
 
 const struct route schedule_routes[] = {

@@ -50,11 +50,8 @@ static int find(struct store *store, struct show *show, struct webhook **ret,
                 size_t *ret_count)
 {
     const struct listing *listing = show->arg;
-    int64_t project_id = show->call->who.project_id;
-    int r = listing->project.p ? store_project(store, listing->project, &project_id) : 0;
-    if (r == -HF_NOT_FOUND)
-        return error_set(&show->look.error, r, "project", "There is no project %.*s.",
-                         (int)listing->project.n, listing->project.p);
+    int64_t project_id = 0;
+    int r = show_project_id(store, show, listing->project, &project_id);
     /* One more than asked for tells whether there is another page. */
     return r < 0
                ? r
@@ -85,37 +82,16 @@ static int show_webhooks(struct store *store, struct show *show, struct json_wri
     return 0;
 }
 
-static bool read_project(struct call *call, struct slice *ret)
-{
-    *ret = call_query(call, "project");
-    if (ret->p && !name_valid(*ret)) {
-        call_refuse_with(call, -HF_INVALID, "project",
-                         "project must have 1 to %d characters out of A-Z, a-z, 0-9, "
-                         "'.', '_' and '-'.",
-                         LIMIT_NAME_BYTES);
-        return false;
-    }
-    if (!ret->p || call->who.project_id == 0 ||
-        slice_equal(*ret, slice_of(call->who.project)))
-        return true;
-    call_refuse_with(call, -HF_FORBIDDEN, "project",
-                     "This token is bound to the project %s.", call->who.project);
-    return false;
-}
-
 static void list_webhooks(struct call *call)
 {
     static const char *const known[] = { "project", "limit", "cursor" };
-    struct listing *listing = arena_new(call->arena, struct listing);
-    if (!listing) {
-        call_refuse_with(call, -HF_NOMEM, NULL, "There is no memory left; try again.");
+    struct listing *listing = call_new(call, struct listing);
+    if (!listing)
         return;
-    }
-    *listing = (struct listing){ .limit = DEFAULT_PAGE_ITEMS };
+    listing->limit = DEFAULT_PAGE_ITEMS;
     if (call_query_known(call, known, array_len(known)) &&
-        read_project(call, &listing->project) &&
-        call_query_int(call, "limit", 1, LIMIT_PAGE_ITEMS, &listing->limit) &&
-        call_query_int(call, "cursor", 1, INT64_MAX, &listing->cursor))
+        call_query_project(call, &listing->project) &&
+        call_query_page(call, &listing->limit, &listing->cursor))
         call_show(call, READER_LONG, 0, listing, show_webhooks);
 }
 
@@ -228,13 +204,7 @@ static void finish(struct call *call, struct command *command, int r, struct err
 {
     if (r == 0)
         r = webhook_edit_check(&command->webhook.edit, error);
-    if (r == 0) {
-        call_submit(call, command, then);
-        return;
-    }
-    error_set(error, r, NULL, "%s.", status_of(r)->title);
-    command_free(command);
-    call_refuse(call, error);
+    call_submit_read(call, command, r, error, then);
 }
 
 static void make(struct call *call)
@@ -351,12 +321,6 @@ static void rotate(struct call *call)
 
 /* ---- deleted ---- */
 
-static void deleted(struct call *call, struct command *command)
-{
-    (void)command;
-    call_answer_nothing(call);
-}
-
 static void delete (struct call *call)
 {
     int64_t id = 0;
@@ -367,7 +331,7 @@ static void delete (struct call *call)
         return;
     command->webhook_drop.id = id;
     command->webhook_drop.project_id = call->who.project_id;
-    call_submit(call, command, deleted);
+    call_submit(call, command, call_done);
 }
 
 const struct route webhook_routes[] = {
