@@ -54,9 +54,11 @@ struct pool {
 /* One more slot, free; NULL without memory. */
 struct slot *pool_new_slot(struct pool *pool);
 
-/* Wakes the worker that fell asleep last, whom `pool_next_sleeper()` has taken from the
- * list with the lock held; it may be told without.  NULL is fine. */
+/* The worker that fell asleep last, who is on the way from now on; NULL if none sleeps.
+ * With the lock held. */
 struct sleeper *pool_next_sleeper(struct pool *pool);
+
+/* Rings the bell of whom that gave; better without the lock.  NULL is fine. */
 void pool_wake(struct sleeper *sleeper);
 
 /* A worker's life: takes what is ready, until the pool closes.  worker.c */
