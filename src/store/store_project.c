@@ -59,10 +59,9 @@ int store_project(struct store *store, struct slice name, int64_t *ret)
     return 0;
 }
 
-static int read_one(struct store *store, enum sql sql, struct slice name,
+static int read_one(struct store *store, enum sql sql, struct db_value value,
                     struct project *ret)
 {
-    struct db_value value = db_text(name);
     struct db_rows rows;
     int r = db_query(store->db, (int)sql, &value, 1, &rows);
     if (r >= 0 && (r = db_next(&rows)) > 0)
@@ -81,7 +80,7 @@ int store_project_enter(struct store *store, struct slice name, struct project *
         return 0;
     }
     struct project now = { 0 };
-    int r = read_one(store, SQL_PROJECT_ENTER, name, &now);
+    int r = read_one(store, SQL_PROJECT_ENTER, db_text(name), &now);
     if (r < 0)
         return r;
     now.entered = store->transactions;
@@ -97,20 +96,12 @@ int store_project_enter(struct store *store, struct slice name, struct project *
 
 int store_project_lock(struct store *store, struct slice name, struct project *ret)
 {
-    return read_one(store, SQL_PROJECT_LOCK, name, ret);
+    return read_one(store, SQL_PROJECT_LOCK, db_text(name), ret);
 }
 
 int store_project_deleting(struct store *store, int64_t after, struct project *ret)
 {
-    struct db_rows rows;
-    int r = db_query(store->db, SQL_PROJECT_DELETING,
-                     (struct db_value[]){ db_int(after) }, 1, &rows);
-    if (r >= 0 && (r = db_next(&rows)) > 0)
-        store_read_project(&rows, ret);
-    db_done(&rows);
-    if (r < 0)
-        return store_fail(store, r);
-    return r == 0 ? -HF_NOT_FOUND : 0;
+    return read_one(store, SQL_PROJECT_DELETING, db_int(after), ret);
 }
 
 int store_project_pause(struct store *store, int64_t id, bool paused, int64_t *ret)
