@@ -59,7 +59,8 @@ static const struct event_type table[] = {
     { "run.late_result", "job",
       "A result came for a run that had ended already. It changed nothing, and is kept "
       "here.",
-      "{" JOB ",\"report\":\"complete\",\"from\":\"12\",\"result\":{\"pages\":3}}" },
+      "{" JOB
+      ",\"report\":\"complete\",\"from\":\"12\",\"session\":\"w1\",\"result\":{\"pages\":3}}" },
 
     { "queue.paused", "queue", "Nothing more is started from it.",
       "{" QUEUE ",\"reason\":\"maintenance\"}" },

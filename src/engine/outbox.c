@@ -13,12 +13,13 @@
 #include "engine/engine.h"
 #include "store/webhooks.h"
 
-/* Names that are ours: an event's own member of that name says the same. */
-static bool is_ours(struct slice raw_key)
+/* Names that are ours: an event's own member of that name says the same.  The last two
+ * are told with the job, where there is one. */
+static bool is_ours(struct slice raw_key, bool of_job)
 {
-    static const char *const names[] = { "job", "queue", "project", "ownerId",
-                                         "recoveryId" };
-    for (size_t i = 0; i < array_len(names); i++)
+    static const char *const names[] = { "job",        "queue", "project", "ownerId",
+                                         "recoveryId", "kind",  "attempt" };
+    for (size_t i = 0; i < array_len(names) - (of_job ? 0 : 2); i++)
         if (json_string_is(raw_key, slice_of(names[i])))
             return true;
     return false;
@@ -84,7 +85,7 @@ static void put_subject(struct tx *tx, struct json_writer *w, const struct event
 
 /* What is longer than a body may be is left out, and its length told: the event itself
  * has it. */
-static void put_own(struct json_writer *w, struct slice data)
+static void put_own(struct json_writer *w, struct slice data, bool of_job)
 {
     struct slice key, value;
     if (!data.p || json_kind_of(data) != JSON_KIND_OBJECT)
@@ -95,7 +96,7 @@ static void put_own(struct json_writer *w, struct slice data)
     }
     struct json_iter it = json_iter(data);
     while (json_object_next(&it, &key, &value)) {
-        if (is_ours(key))
+        if (is_ours(key, of_job))
             continue;
         /* Keys of our own events need no decoding. */
         json_key_slice(w, (struct slice){ key.p + 1, key.n - 2 });
@@ -116,7 +117,7 @@ static struct slice write_body(struct tx *tx, const struct event *event,
     json_key(&w, "data");
     json_begin_object(&w);
     put_subject(tx, &w, event, job);
-    put_own(&w, event->data);
+    put_own(&w, event->data, event->job_id != 0);
     json_end_object(&w);
     json_end_object(&w);
     json_finish(&w);

@@ -99,7 +99,7 @@ TEST(the_body_has_type_time_and_what_it_is_about_by_names)
         want, sizeof(want),
         "{\"type\":\"job.run.completed\",\"timestamp\":\"2027-01-15T08:00:00.000Z\","
         "\"data\":{\"job\":{\"id\":\"%lld\",\"project\":\"default\",\"queue\":\"fast\","
-        "\"kind\":\"crawl\",\"attempt\":1},\"kind\":\"crawl\"}}",
+        "\"kind\":\"crawl\",\"attempt\":1}}}",
         (long long)id);
     check_slice(list[0].body, want);
     check_int(list[0].job_id, id);
@@ -131,6 +131,61 @@ TEST(a_failure_is_also_told_as_what_becomes_of_the_job)
     /* The trail has one row for a failure, which says both. */
     check_int(events_of(&w, other, "job.failed", NULL), 0);
     check_int(events_of(&w, other, "job.run.failed", NULL), 1);
+    world_end(&w);
+}
+
+/* Every member of `some` is one of `all` too. */
+static void check_members(struct slice type, struct slice some, struct slice all)
+{
+    struct json_iter it = json_iter(some), other;
+    struct slice key, value, name;
+    while (json_object_next(&it, &key, &value)) {
+        bool found = false;
+        other = json_iter(all);
+        while (!found && json_object_next(&other, &name, &value))
+            found = slice_equal(key, name);
+        if (!found)
+            fail("%.*s: %.*s is in only one of %.*s and %.*s", (int)type.n, type.p,
+                 (int)key.n, key.p, (int)some.n, some.p, (int)all.n, all.p);
+    }
+}
+
+TEST(a_body_has_the_members_that_the_manual_shows)
+{
+    struct world w;
+    struct delivery *list = NULL;
+    size_t type_count;
+    const struct event_type *types = event_types(&type_count);
+    world_begin(&w);
+    int64_t hook = webhook(&w, "[\"job.*\", \"run.*\", \"queue.*\"]");
+    int64_t id = enqueue_kind(&w, "crawl");
+    check_int(claim_one(&w, "s1"), id);
+    check_ok(complete(&w, "s1", id));
+    check(act(&w, make_complete("s1", id, "{\"pages\":3}")) < 0);
+    id = enqueue_kind(&w, "crawl");
+    check_int(claim_one(&w, "s1"), id);
+    check_ok(fail_run(&w, "s1", id, ERROR_NETWORK, NULL));
+    id = enqueue_kind(&w, "crawl");
+    check_int(claim_one(&w, "s1"), id);
+    check_ok(fail_run(&w, "s1", id, ERROR_PERMANENT, NULL));
+    check_ok(act(&w, make_retry_by_hand(id)));
+    id = enqueue_kind(&w, "crawl");
+    check_ok(change(&w, id, 0, 9, NULL));
+    check_ok(act(&w, make_cancel(id, "not needed")));
+    set_pause(&w, "default", true);
+    set_pause(&w, "default", false);
+    check_str(types_of(&w, hook),
+              "job.enqueued job.run.started job.run.completed run.late_result "
+              "job.enqueued job.run.started job.run.failed job.retry_scheduled "
+              "job.enqueued job.run.started job.run.failed job.failed job.retried "
+              "job.enqueued job.changed job.cancelled queue.paused queue.resumed");
+    size_t count = deliveries_of(&w, hook, &list);
+    for (size_t i = 0; i < count; i++) {
+        struct slice data = data_of(list[i].body);
+        struct slice shown = slice_of(types[event_type_find(list[i].type)].example);
+        check_members(list[i].type, data, shown);
+        check_members(list[i].type, shown, data);
+    }
     world_end(&w);
 }
 
