@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/limits.h"
 
@@ -144,21 +145,37 @@ void crontab_config_add(struct buf *config, int64_t line_number, const char *kin
 
 /* ---- the file ---- */
 
+static int refuse_path(const char *path, struct error *error)
+{
+    return error_set(error, status_of_errno(errno), NULL, "%.300s cannot be written: %s.",
+                     path, strerror(errno));
+}
+
+/* It is not there: can it be made? */
+static bool has_folder(const char *path)
+{
+    char folder[LIMIT_PATH_BYTES + 2]; /* with room for the dot */
+    snprintf(folder, LIMIT_PATH_BYTES, "./%s", path);
+    snprintf(strrchr(folder, '/') + 1, 2, ".");
+    return access(path[0] == '/' ? folder + 2 : folder, W_OK | X_OK) == 0;
+}
+
 int crontab_config_check(const char *path, struct error *error)
 {
     char first[sizeof(MARK)] = "";
     FILE *file = fopen(path, "re");
 
     if (!file && errno == ENOENT)
-        return 0;
+        return has_folder(path) ? 0 : refuse_path(path, error);
     bool ours = file && fgets(first, sizeof(first), file) && strcmp(first, MARK) == 0;
     if (file)
         fclose(file);
-    return ours ? 0
-                : error_set(error, -HF_CONFLICT, NULL,
-                            "%.300s is there already, and was not made by an import; "
-                            "name another file with --config-out.",
-                            path);
+    if (!ours)
+        return error_set(error, -HF_CONFLICT, NULL,
+                         "%.300s is there already, and was not made by an import; name "
+                         "another file with --config-out.",
+                         path);
+    return access(path, W_OK) == 0 ? 0 : refuse_path(path, error);
 }
 
 int crontab_config_write(struct slice config, const char *path, struct error *error)
@@ -168,7 +185,5 @@ int crontab_config_write(struct slice config, const char *path, struct error *er
 
     if (file && fclose(file) != 0)
         good = false;
-    return good ? 0
-                : error_set(error, status_of_errno(errno), NULL,
-                            "%.300s cannot be written: %s.", path, strerror(errno));
+    return good ? 0 : refuse_path(path, error);
 }

@@ -189,6 +189,9 @@ test('importing again makes nothing twice', async (t) => {
     writeFileSync(join(t.folder, 'mine.conf'), 'db = x\n')
     await refused(4, 'not made by an import', ask.input(lines, 'import', 'crontab', '-', '--config-out', join(t.folder, 'mine.conf')))
     equal(readFileSync(join(t.folder, 'mine.conf'), 'utf8'), 'db = x\n')
+    const before = (await server.get('/schedules')).body.items.length
+    await refused(9, 'cannot be written', ask.input('@daily new\n', 'import', 'crontab', '-', '--config-out', join(t.folder, 'none', 'x')))
+    equal((await server.get('/schedules')).body.items.length, before) // found out before anything was made
 })
 
 test('a crontab can be tried without a server, and with a column of users', async (t) => {
