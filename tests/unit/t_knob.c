@@ -130,6 +130,7 @@ TEST(values_are_read_as_people_write_them)
     check_reads(&seconds, "1.0", "1");
     check_reads(&seconds, "0.000001", "0.000001");
     check_reads(&text, "1234567", "1234567");
+    check_reads(&text, "a\tb", "a\tb"); /* as in a command */
     check_reads(&optional, "", "");
     check_reads(&secret, "hush", "(set)");
 }
@@ -162,7 +163,7 @@ TEST(what_is_no_value_is_refused_with_what_would_be_one)
     check_refuses(&text, "",
                   "text is empty; give it a value, or leave it out for its default.");
     check_refuses(&text, "12345678", "text has 8 bytes; it may have up to 7.");
-    check_refuses(&text, "a\tb",
+    check_refuses(&text, "a\x01z",
                   "text holds bytes that are no text; it must be UTF-8 without control "
                   "characters.");
     check_refuses(&text, "\xff",
