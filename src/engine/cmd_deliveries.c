@@ -149,6 +149,8 @@ int apply_deliveries(struct tx *tx, struct command *c)
     if (tx->engine->owner_id == 0 || tx->engine->producer)
         return 0; /* nobody who could be found dead */
     int r = store_flush(tx->store);
+    if (r == 0 && c->deliveries.anew)
+        r = store_deliveries_give_back(tx->store, tx->engine->owner_id);
     if (r == 0)
         r = webhooks_turns(tx, &turns, &count);
     int64_t *ids = arena_array(&tx->store->arena, int64_t, count + 1);

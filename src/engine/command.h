@@ -257,6 +257,7 @@ struct command {
             size_t count; /* at most so many */
             size_t each;  /* and of a webhook, with what it has under way; 0: any */
             size_t bytes; /* and about so much of bodies; 0: LIMIT_DELIVERIES_BYTES */
+            bool anew;    /* the sender has nothing: what it was given did not reach it */
             struct sending *out; /* of each webhook in the order they are to be sent */
             size_t out_count;
             bool out_more;       /* more is due: ask again when there is room */

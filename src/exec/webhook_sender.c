@@ -67,6 +67,7 @@ struct webhook_sender {
     bool wanted;           /* there may be something to take */
     bool more;             /* there is, once something of ours has been reported */
     bool resting;          /* after a command that failed, until `again` */
+    bool lost;             /* something may have been given that is not here */
     bool outdated;         /* what is being taken may be of webhooks as they were */
     bool stopping;         /* takes nothing more */
     bool closed;           /* nobody is there to report to */
@@ -118,7 +119,6 @@ static void drop_if_empty(struct lane *lane)
 static bool lane_has(const struct lane *lane, int64_t id)
 {
     const struct parcel *parcel;
-
     LIST_FOREACH(parcel, &lane->held, of_lane)
     {
         if (parcel->sending.id == id)
@@ -199,7 +199,6 @@ static void take_in(struct webhook_sender *sender, const struct sending *sending
 static struct parcel *take_out(struct lane *lane)
 {
     struct parcel *parcel = STAILQ_FIRST(&lane->waiting);
-
     STAILQ_REMOVE_HEAD(&lane->waiting, in_line);
     if (STAILQ_EMPTY(&lane->waiting))
         TAILQ_REMOVE(&lane->sender->turns, lane, in_turn);
@@ -291,7 +290,6 @@ static void send_parcel(struct parcel *parcel)
 static bool may_fly(const struct lane *lane)
 {
     size_t left = FLYING_MAX - lane->sender->flying;
-
     if (lane->doubtful && lane->sender->doubtful >= DOUBTFUL_MAX)
         return false;
     return lane->flying < (size_t)lane->in_flight &&
@@ -358,6 +356,7 @@ static void on_taken(struct command *command, void *arg)
     int r = command->result;
 
     sender->asking = false;
+    sender->lost = sender->lost || r < 0;
     if (r < 0)
         try_again_later(sender);
     if (r < 0 || take_all(sender, command))
@@ -384,6 +383,8 @@ static void ask(struct webhook_sender *sender)
         command->deliveries.count = room < LIMIT_DELIVERIES ? room : LIMIT_DELIVERIES;
         command->deliveries.each = 1 + room / 4; /* whoever hangs leaves some to others */
         command->deliveries.bytes = (bytes + 3) / 4; /* LIMIT_DELIVERIES_BYTES at most */
+        command->deliveries.anew = sender->lost && sender->held == 0;
+        sender->lost = sender->lost && sender->held > 0;
         command->done = on_taken;
         command->done_arg = sender;
         r = sender->options.submit(sender->options.arg, command);
@@ -540,7 +541,6 @@ static void on_grace_over(evutil_socket_t fd, short what, void *arg)
 void webhook_sender_stop(struct webhook_sender *sender)
 {
     int64_t ms = sender->options.grace_ms;
-
     if (!sender->stopping)
         event_add(sender->grace, &(struct timeval){ ms / 1000, ms % 1000 * 1000 });
     sender->stopping = true;

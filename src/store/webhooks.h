@@ -87,7 +87,8 @@ must_check int store_deliveries_walk(struct store *store, int64_t webhook_id,
                                      int64_t after, size_t limit, struct arena *arena,
                                      struct delivery **ret, size_t *ret_count);
 
-/* Those that a node was sending are due at once. */
+/* Those that a node was sending are due at once, and those that were not tried yet in
+ * their old place. */
 must_check int store_deliveries_give_back(struct store *store, int64_t owner_id);
 
 /* How many of a webhook's wait; at most `most`. */

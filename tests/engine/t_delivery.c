@@ -432,6 +432,44 @@ TEST(what_was_taken_and_never_reported_is_due_again_when_its_time_is_over)
     world_end(&w);
 }
 
+TEST(what_a_node_had_taken_and_not_tried_keeps_its_place_over_a_crash)
+{
+    struct world w;
+    int64_t before = 0;
+    world_begin(&w);
+    webhook(&w, "[\"job.enqueued\"]");
+    enqueue_many(&w, 3);
+    check_int(take_and_forget(&w, 2), 2);
+    world_pass(&w, US_PER_S);
+    world_crash(&w);
+    world_open(&w);
+    struct command *c = take(&w, 10);
+    check_int(c->deliveries.out_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        check(c->deliveries.out[i].id > before);
+        before = c->deliveries.out[i].id;
+    }
+    command_free(c);
+    world_end(&w);
+}
+
+TEST(a_sender_that_has_nothing_is_given_what_did_not_reach_it)
+{
+    struct world w;
+    world_begin(&w);
+    webhook(&w, "[\"job.enqueued\"]");
+    enqueue_many(&w, 2);
+    check_int(take_and_forget(&w, 10), 2);
+    check_int(take_and_forget(&w, 10), 0);
+    struct command *c = command_new(OP_DELIVERIES);
+    c->deliveries.count = 10;
+    c->deliveries.anew = true;
+    check_ok(world_apply(&w, c));
+    check_int(c->deliveries.out_count, 2);
+    command_free(c);
+    world_end(&w);
+}
+
 TEST(what_a_node_that_crashed_was_sending_is_due_at_once)
 {
     struct world w;

@@ -32,6 +32,7 @@ struct outbox {
     size_t ahead;      /* of a webhook, given out at once; 0: any number */
     bool closed;       /* takes no commands */
     int64_t commit_us; /* what a pile takes */
+    bool lose;         /* the next take is applied, and its answer lost */
     int fail;          /* so many commands fail, with ... */
     int fail_with;     /* ... this */
     int failed;
@@ -83,6 +84,11 @@ static inline void outbox_give(struct outbox *box, struct command *command)
     size_t n = 0, bytes = 0;
 
     box->takes++;
+    for (size_t i = 0; command->deliveries.anew && i < box->count; i++) {
+        box->taken_now -= box->rows[i].state == TAKEN;
+        if (box->rows[i].state == TAKEN)
+            box->rows[i].state = DUE;
+    }
     if (command->deliveries.count > box->asked_most)
         box->asked_most = command->deliveries.count;
     command->deliveries.out =
@@ -128,7 +134,11 @@ static inline void outbox_hear(struct outbox *box, const struct delivered *d)
 
 static inline void outbox_answer(struct outbox *box, struct command *command)
 {
-    if (box->fail > 0) {
+    if (box->lose && command->op == OP_DELIVERIES) {
+        outbox_give(box, command);
+        box->lose = false;
+        command->result = -HF_UNKNOWN;
+    } else if (box->fail > 0) {
         box->fail--;
         box->failed++;
         command->result = box->fail_with;

@@ -385,6 +385,19 @@ TEST(a_take_that_fails_is_tried_again)
     outbox_end(&box);
 }
 
+TEST(what_was_given_in_an_answer_that_was_lost_is_asked_for_anew)
+{
+    struct outbox box;
+
+    outbox_begin(&box, NULL, 1000);
+    outbox_add(&box, 7, 1, "/echo");
+    box.lose = true;
+    outbox_run(&box);
+    check_int(box.rows[0].given, 2);
+    check_int(box.rows[0].heard, 1);
+    outbox_end(&box);
+}
+
 TEST(while_the_store_is_away_it_rests_whatever_happens)
 {
     struct outbox box;
