@@ -48,6 +48,7 @@ static void line_in(struct claim_line *line, struct claim_wait *wait)
 
 static void line_out(struct claim_wait *wait)
 {
+    assert(wait->link);
     wait->call->api->claims.count--;
     *wait->link = wait->next;
     if (wait->next)

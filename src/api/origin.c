@@ -8,6 +8,7 @@
 
 static bool same(struct slice a, struct slice b)
 {
+    assert((a.p || a.n == 0) && (b.p || b.n == 0));
     return a.n == b.n && (a.n == 0 || strncasecmp(a.p, b.p, a.n) == 0);
 }
 

@@ -209,7 +209,10 @@ static int show_queue(struct store *store, struct show *show, struct json_writer
     if (r == -HF_NOT_FOUND)
         return error_set(&show->look.error, r, NULL, "There is no queue %.*s.",
                          (int)name->n, name->p);
-    return r < 0 ? r : put_queue(store, show, w, &entry->queue, &all);
+    if (r < 0)
+        return r;
+    assert(entry);
+    return put_queue(store, show, w, &entry->queue, &all);
 }
 
 static void get_queues(struct call *call)

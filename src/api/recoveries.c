@@ -94,7 +94,7 @@ static int show_recovery(struct store *store, struct show *show, struct json_wri
         if (events[i].job_id)
             put_item(store, w, &events[i]);
     json_end_array(w);
-    put_cursor(w, count == (size_t)page->limit ? events[count - 1].id : 0);
+    put_cursor(w, count > 0 && count == (size_t)page->limit ? events[count - 1].id : 0);
     json_end_object(w);
     return 0;
 }

@@ -163,7 +163,7 @@ static int read_error(struct slice object, struct arena *arena, struct error *er
                       struct job_error *ret)
 {
     static const char *const names[] = { "type", "class", "message", "details" };
-    struct slice v[4];
+    struct slice v[4] = { 0 };
     if (!object.p)
         return error_set(error, -HF_INVALID, "error",
                          "error is missing; it must be an object with at least a "

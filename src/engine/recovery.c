@@ -183,7 +183,7 @@ static int resolve_row(struct tx *tx, struct recovery *rec, struct bench *bench,
                                   .verdict = verdict_of(row, owner),
                                   .ran_us = ran_for(row, owner, tx->now) };
     /* What we have told to stop ourselves, before we were reborn, is not taken up again. */
-    if (item.verdict == VERDICT_CRASHED && !owner->self && engine->hooks.adopt &&
+    if (item.verdict == VERDICT_CRASHED && owner && !owner->self && engine->hooks.adopt &&
         engine->hooks.adopt(engine->hooks.arg, row))
         item.verdict = VERDICT_ADOPTED;
     if (item.verdict == VERDICT_CRASHED) {

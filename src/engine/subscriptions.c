@@ -47,10 +47,8 @@ static int load(struct tx *tx, int64_t version)
     size_t count = 0;
     int r = store_subscriptions(tx->store, &tx->store->arena, &rows, &count);
     struct subscription *list = r == 0 ? calloc(count + 1, sizeof(*list)) : NULL;
-    if (r == 0 && !list)
-        r = store_fail(tx->store, -HF_NOMEM);
-    if (r < 0)
-        return r;
+    if (!list)
+        return r < 0 ? r : store_fail(tx->store, -HF_NOMEM);
     struct subscriptions *s = &tx->engine->subscriptions;
     subscriptions_release(s);
     for (size_t i = 0; i < count; i++) {
