@@ -102,7 +102,7 @@ test('deliveries are pages, latest first, by state and type', async (t) => {
         if (page.nextCursor === null) break
         cursor = `&cursor=${page.nextCursor}`
     }
-    equal(seen.map((d) => d.jobId), [null, ...ids.toReversed()])
+    equal(seen.map((d) => d.jobId), [null, ...[...ids].reverse()])
     equal((await deliveries(server, hook.id, '?type=queue.paused')).length, 1)
     equal((await deliveries(server, hook.id, '?type=job.enqueued&state=pending')).length, 5)
     equal(await deliveries(server, hook.id, '?state=delivered,failed'), [])

@@ -55,6 +55,12 @@ TEST(an_outcome_is_told_again_until_the_store_takes_it)
     check_ok(hf_close(hf));
 }
 
+static bool all_refused(void *arg)
+{
+    (void)arg;
+    return atomic_load(&refuse_count) == 0;
+}
+
 TEST(an_outcome_that_is_refused_for_good_leaves_the_worker_free)
 {
     atomic_int calls = 0;
@@ -64,6 +70,7 @@ TEST(an_outcome_that_is_refused_for_good_leaves_the_worker_free)
     atomic_store(&refuse_code, -HF_LATE);
     atomic_store(&refuse_count, 1);
     int64_t late = must_enqueue(hf, &(struct hf_new_job){ .kind = "k" });
+    check(test_wait(all_refused, NULL, PATIENCE_MS));
     struct hf_job *job =
         must_wait(hf, must_enqueue(hf, &(struct hf_new_job){ .kind = "k" }), false);
     hf_job_free(job);
