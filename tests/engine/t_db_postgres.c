@@ -325,7 +325,9 @@ TEST(who_is_idle_in_a_transaction_holds_up_nobody_for_long)
     check_ok(db_begin(other));
     check_ok(db_script(other, "UPDATE things SET name = 'theirs'")); /* waits for it */
     check_ok(db_commit(other));
-    check_err(db_commit(stopped), -HF_UNAVAILABLE);
+    /* Whether the COMMIT was still sent is a matter of moments. */
+    int r = db_commit(stopped);
+    check(r == -HF_UNAVAILABLE || r == -HF_UNKNOWN);
     check_ok(db_reconnect(stopped));
     check_int(one_int(stopped, COUNT), 1);
 }
