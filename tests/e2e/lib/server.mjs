@@ -153,7 +153,9 @@ export class Server extends Client {
         this.child.kill(signal)
         return this.exited
     }
+    // First the signal: who hangs up on a server that still lives cancels its calls.
     kill() {
+        this.child?.kill('SIGKILL')
         return this.end('SIGKILL')
     }
     // As when the machine goes: the commands it runs end with it.
