@@ -81,7 +81,10 @@ static int sqlite_commit(struct db *db)
     struct sqlite *s = sqlite_of(db);
 
     assert(!sqlite3_get_autocommit(s->handle)); /* else db->failed were set */
+    if (s->log.real)
+        sqlite_log_begin(&s->log);
     int rc = do_verb(s, VERB_COMMIT);
+    sqlite_log_end(&s->log);
     if (rc == SQLITE_OK)
         return 0;
     int r = fail(s, rc, "commit");

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * db_sqlite.h -- what the two halves of the SQLite driver share.
+ * db_sqlite.h -- what the parts of the SQLite driver share.
  *
  * db_sqlite_open.c opens, configures and explains what went wrong with the
- * file; db_sqlite.c runs statements.  Nobody else knows of SQLite. */
+ * file; db_sqlite.c runs statements; db_sqlite_log.c writes commits to the log.
+ * Nobody else knows of SQLite. */
 #pragma once
 
 #include <sqlite3.h>
 
 #include "db_driver.h"
+#include "db_sqlite_log.h"
 
 enum sqlite_verb {
     VERB_BEGIN_WRITE,
@@ -24,6 +26,7 @@ enum sqlite_verb {
 struct sqlite {
     struct db db;
     sqlite3 *handle;
+    struct sqlite_log log; /* zeroed if we only read, or the handle is borrowed */
     bool wal;
     sqlite3_stmt *verbs[VERB_COUNT]; /* prepared on first use, like these: */
     sqlite3_stmt **prepared;         /* by index of db.sql */

@@ -219,6 +219,7 @@ void sqlite_close(struct db *db)
     int rc = db->borrowed ? SQLITE_OK : sqlite3_close(s->handle);
     assert(rc == SQLITE_OK); /* else a statement was not finalized */
     (void)rc;
+    sqlite_log_release(&s->log);
     db_release(db);
     free(s);
 }
@@ -233,7 +234,12 @@ static int open_file(struct sqlite *s, const struct db_options *options,
     if (options->create && !options->read_only)
         flags |= SQLITE_OPEN_CREATE;
 
-    int rc = sqlite3_open_v2(options->url, &s->handle, flags, options->vfs);
+    const char *vfs = options->vfs;
+    int rc = SQLITE_OK;
+    if (!options->read_only && (rc = sqlite_log_init(&s->log, vfs)) == SQLITE_OK)
+        vfs = s->log.name;
+    if (rc == SQLITE_OK)
+        rc = sqlite3_open_v2(options->url, &s->handle, flags, vfs);
     if (rc == SQLITE_NOMEM)
         return error_set(error, -HF_NOMEM, NULL, "no memory to open %s", options->url);
     if (rc != SQLITE_OK)

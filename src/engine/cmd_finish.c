@@ -152,6 +152,27 @@ static void accept_completion(struct tx *tx, const struct completion *done,
                   "job.run.completed");
 }
 
+/* What we execute ourselves need not be looked up: on SQLite nobody else does, and if
+ * another process has cancelled it the rows say so, and the second pass looks. */
+static struct completion completion_of(struct tx *tx, const struct command *c,
+                                       int64_t owner_id)
+{
+    struct completion completion = { .job_id = c->complete.job_id,
+                                     .owner_id = owner_id,
+                                     .result = c->complete.result };
+    bool sure = db_engine(tx->store->db) == DB_SQLITE && !tx->alone;
+    const struct local_run *run =
+        sure ? local_run_find(tx->engine, completion.job_id) : NULL;
+    if (run && run->owner_id == owner_id && !run->stop_told) {
+        completion.known = true;
+        completion.old_state = JOB_RUNNING;
+        completion.queue_id = run->queue_id;
+        completion.project_id = run->project_id;
+        completion.started_at = run->started_at;
+    }
+    return completion;
+}
+
 static int by_job(const void *a, const void *b)
 {
     int64_t x = ((const struct completion *)a)->job_id;
@@ -175,9 +196,7 @@ int apply_completions(struct tx *tx, struct command **commands, size_t count)
             return tx->store->failed;
         if (c->result == -HF_NOT_FOUND)
             owners[i] = -1; /* refused below, with the job's own story */
-        list[n++] = (struct completion){ .job_id = c->complete.job_id,
-                                         .owner_id = owners[i],
-                                         .result = c->complete.result };
+        list[n++] = completion_of(tx, c, owners[i]);
     }
     /* The same run twice in one pile: the first one counts. */
     qsort(list, n, sizeof(*list), by_job);

@@ -93,7 +93,7 @@ struct engine_options {
 
 /* A run that this node executes, in memory. */
 struct local_run {
-    int64_t job_id, queue_id, deadline_at;
+    int64_t job_id, queue_id, project_id, owner_id, started_at, deadline_at;
     int64_t endpoint_id; /* 0: of none */
     int lane;
     bool stop_told;

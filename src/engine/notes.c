@@ -187,6 +187,9 @@ void notes_publish(struct engine *engine)
         engine->runs[engine->run_count++] =
             (struct local_run){ .job_id = run->job.id,
                                 .queue_id = run->job.queue_id,
+                                .project_id = run->job.project_id,
+                                .owner_id = run->owner_id,
+                                .started_at = run->started_at,
                                 .deadline_at = run->deadline_at,
                                 .endpoint_id = run->endpoint_id,
                                 .lane = run->job.lane };

@@ -18,14 +18,15 @@ static const struct db_sql statements[SQL_COUNT] = {
  * updates come before inserts; a run follows its job, and tells of its progress
  * before it ends.  Those that update one row by its id are keyed: PostgreSQL
  * applies one of two rows with the same key in a set, so the first is written
- * before the second is posted. */
+ * before the second is posted.  Those that must each change a row are exact: else
+ * somebody believed what is no longer so, and the pile is applied with more care. */
 static const struct {
     enum sql sql;
     int width;
-    bool keyed;
+    bool keyed, exact;
 } buffered[] = {
-    { SQL_RUN_PROGRESS, 3, true },       { SQL_JOB_COMPLETE, 2, true },
-    { SQL_RUN_COMPLETE, 3, true },       { SQL_RUN_FINISH, 7, true },
+    { SQL_RUN_PROGRESS, 3, true },       { SQL_JOB_COMPLETE, 3, true, true },
+    { SQL_RUN_COMPLETE, 4, true, true }, { SQL_RUN_FINISH, 7, true },
     { SQL_JOB_UPDATE, 13, true },        { SQL_JOB_INSERT, 27, false },
     { SQL_PAYLOAD_INSERT, 2, false },    { SQL_RUN_INSERT, 7, false },
     { SQL_RUN_INSERT_FAILED, 9, false }, { SQL_RUN_ATTENTION, 2, true },
@@ -205,17 +206,28 @@ int store_flush(struct store *store)
     return store_flush_but_fresh(store);
 }
 
+/* PostgreSQL is not waited for: there, what must change has been locked. */
+static int write_buffer(struct store *store, size_t i)
+{
+    const struct row_buffer *buffer = &store->buffers[i];
+    int sql = (int)buffered[i].sql;
+    if (!buffered[i].exact || db_engine(store->db) != DB_SQLITE)
+        return db_post(store->db, sql, buffer->values, buffer->count);
+    int64_t changed = db_run(store->db, sql, buffer->values, buffer->count);
+    if (changed < 0)
+        return (int)changed;
+    return changed == (int64_t)buffer->count ? 0 : -HF_CONFLICT;
+}
+
 int store_flush_but_fresh(struct store *store)
 {
     assert(store->open);
     if (store->failed == 0 && store->arena.failed)
         store_fail(store, -HF_NOMEM);
     for (size_t i = 0; i < array_len(buffered) && store->failed == 0; i++) {
-        struct row_buffer *buffer = &store->buffers[i];
-        if (buffer->count > 0)
-            store_fail(store, db_post(store->db, (int)buffered[i].sql, buffer->values,
-                                      buffer->count));
-        empty(buffer);
+        if (store->buffers[i].count > 0)
+            store_fail(store, write_buffer(store, i));
+        empty(&store->buffers[i]);
     }
     return store->failed;
 }

@@ -337,11 +337,12 @@ must_check int store_output_get(struct store *store, int64_t job_id, struct aren
                                 struct slice *ret);
 
 /* Completes many runs at once: those of `owner_id` that are not finished.
- * done[i] tells which were. */
+ * done[i] tells which were.  Who is sure of a run need not have it looked up, on SQLite:
+ * it says `known`, and what the rows hold; if they do not, the flush is -HF_CONFLICT. */
 struct completion {
     int64_t job_id, owner_id;
     struct slice result;
-    bool done;
+    bool known, done;
     int old_state;
     int64_t queue_id, project_id, started_at;
 };

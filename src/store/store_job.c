@@ -310,13 +310,19 @@ static int by_job(const void *a, const void *b)
 static int find_completable(struct store *store, struct completion *list, size_t count,
                             struct db_value *values)
 {
+    size_t asked = 0;
     for (size_t i = 0; i < count; i++) {
-        values[2 * i] = db_int(list[i].job_id);
-        values[2 * i + 1] = db_int(list[i].owner_id);
-        list[i].done = false;
+        list[i].done = list[i].known;
+        if (list[i].known)
+            continue;
+        values[2 * asked] = db_int(list[i].job_id);
+        values[2 * asked + 1] = db_int(list[i].owner_id);
+        asked++;
     }
+    if (asked == 0)
+        return 0;
     struct db_rows rows;
-    int r = db_query(store->db, SQL_COMPLETABLE, values, count, &rows);
+    int r = db_query(store->db, SQL_COMPLETABLE, values, asked, &rows);
     while (r >= 0 && (r = db_next(&rows)) > 0) {
         struct completion key = { .job_id = db_get_int(&rows, 0) };
         struct completion *c = bsearch(&key, list, count, sizeof(key), by_job);
@@ -344,9 +350,11 @@ int store_complete(struct store *store, struct completion *list, size_t count)
         if (!list[i].done)
             continue;
         struct db_value id = db_int(list[i].job_id), now = db_int(store->now);
-        store_post(store, SQL_JOB_COMPLETE, (struct db_value[]){ id, now });
+        store_post(store, SQL_JOB_COMPLETE,
+                   (struct db_value[]){ id, db_int(list[i].old_state), now });
         store_post(store, SQL_RUN_COMPLETE,
-                   (struct db_value[]){ id, now, db_text(list[i].result) });
+                   (struct db_value[]){ id, db_int(list[i].owner_id), now,
+                                        db_text(list[i].result) });
         store_count_move(store, list[i].queue_id, list[i].old_state, JOB_COMPLETED);
     }
     return 0;

@@ -15,9 +15,11 @@
 
 /* ---- life 2 ---- */
 
+/* None is right behind the last write of a commit: that one would be whole and not
+ * synced, in rows that no sync of the script has. */
 static inline void second_life(struct script *s)
 {
-    static const size_t places[] = { 13, 41, 52, 21 };
+    static const size_t places[] = { 7, 21, 26, 11 };
     for (size_t i = 0; i < array_len(places); i++)
         die_recovering(s, places[i], i);
 }

@@ -168,8 +168,8 @@ static const struct probe probes[] = {
     /* Finishing. */
     { SQL_COMPLETABLE, "+6001000 7", 100, 100, 100, NULL },
     { SQL_COMPLETABLE, "+6001000 8", 100, 0, 100, NULL },
-    { SQL_JOB_COMPLETE, "+6001000 9", 100, -1, 100, NULL },
-    { SQL_RUN_COMPLETE, "+6001000 9 result", 100, -1, 100, NULL },
+    { SQL_JOB_COMPLETE, "+6001000 3 9", 100, -1, 100, NULL },
+    { SQL_RUN_COMPLETE, "+6001000 7 9 result", 100, -1, 100, NULL },
     { SQL_RUN_FINISH, "+6001000 9 6 1 class message details", 100, -1, 100, NULL },
     { SQL_JOB_UPDATE, "+6001000 3 6 1 5 1 0 9 - - 3 1 -", 100, -1, 100, NULL },
     { SQL_RUN_PROGRESS, "+6001000 50 half", 100, -1, 100, NULL },

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-enum { SHM_REGIONS_MAX = 64 };
+enum { SHM_REGIONS_MAX = 64, STEP_BYTES = PAGE_BYTES };
 
 struct handle {
     sqlite3_file base; /* first: SQLite hands it back */
@@ -82,14 +82,28 @@ static int do_read(sqlite3_file *f, void *to, int n, sqlite3_int64 offset)
     return SQLITE_IOERR_SHORT_READ;
 }
 
+/* A long write is many changes: whoever is killed in the middle of one leaves its
+ * beginning behind.  False if the world stopped before its end. */
+static bool write_in_steps(struct handle *h, sqlite3_int64 offset,
+                           const unsigned char *bytes, size_t n)
+{
+    size_t done = 0;
+    while (done < n && !crash_disk_stopped(h->disk)) {
+        size_t at = (size_t)offset + done, step = STEP_BYTES - at % STEP_BYTES;
+        size_t part = step < n - done ? step : n - done;
+        disk_write(h->disk, h->file, (int64_t)at, bytes + done, part);
+        done += part;
+    }
+    return done == n;
+}
+
 static int do_write(sqlite3_file *f, const void *bytes, int n, sqlite3_int64 offset)
 {
     struct handle *h = handle_of(f);
     int rc = trouble(h->disk, CRASH_WRITE);
-    if (rc == SQLITE_OK)
-        disk_write(h->disk, h->file, offset, bytes, (size_t)n);
-    else if (!crash_disk_stopped(h->disk))
-        disk_write(h->disk, h->file, offset, bytes, (size_t)n / 2);
+    size_t written = rc == SQLITE_OK ? (size_t)n : (size_t)n / 2;
+    if (!write_in_steps(h, offset, bytes, written))
+        return SQLITE_IOERR;
     return rc;
 }
 
