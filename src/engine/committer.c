@@ -30,7 +30,11 @@ struct committer {
     void (*turn)(void *arg, const struct engine *engine);
     void *arg;
     pthread_t thread;
-    struct waiter *answered[LIMIT_PILE_COMMANDS]; /* and to be woken; the thread's own */
+    /* the thread's own: */
+    struct mail *inbox; /* taken from the box, and to be applied next */
+    size_t pile_count;  /* commands in the pile under way, */
+    size_t pile_bytes;  /* and what their arenas held */
+    struct waiter *answered[LIMIT_PILE_COMMANDS]; /* and to be woken */
     size_t answered_count;
     size_t expected; /* who were answered last, and may have more to ask */
 };
@@ -58,30 +62,66 @@ enum { PATIENCE_SHARE = 16 };
 
 /* ---- the thread ---- */
 
-static struct command *next_of(const struct command *command)
+static struct command *command_of(struct mail *mail)
 {
-    return (struct command *)command->mail.next;
+    return (struct command *)mail; /* it begins with it */
 }
 
-/* Cuts a pile from the front of `*list`: up to the limit, and up to a call. */
-static struct command *cut_pile(struct command **list, size_t *ret_count,
-                                size_t *ret_bytes)
+static bool is_call(struct mail *mail)
 {
-    struct command *first = *list, *last = NULL;
-    size_t count = 0, bytes = 0;
+    return (int)command_of(mail)->op == OP_CALL;
+}
 
-    for (struct command *c = first;
-         c && (int)c->op != OP_CALL && count < LIMIT_PILE_COMMANDS; c = next_of(c)) {
-        last = c;
-        count++;
-        bytes += c->arena.taken;
+/* It is applied, and then answered: what it holds is counted now. */
+static void add_to_pile(struct committer *committer, struct command *command)
+{
+    committer->pile_count++;
+    committer->pile_bytes += command->arena.taken;
+}
+
+/* Cuts a pile from what is in the inbox and then in the box: up to the limit, and up to
+ * a call. */
+static struct command *cut_pile(struct committer *committer, bool box_is_empty)
+{
+    struct mail *first = committer->inbox, **tail = &committer->inbox;
+
+    while (committer->pile_count < LIMIT_PILE_COMMANDS) {
+        if (!*tail && !box_is_empty) {
+            *tail = mailbox_take_all(committer->box);
+            box_is_empty = true;
+        }
+        if (!*tail || is_call(*tail))
+            break;
+        add_to_pile(committer, command_of(*tail));
+        tail = &(*tail)->next;
     }
-    assert(last);
-    *list = next_of(last);
-    last->mail.next = NULL;
-    *ret_count = count;
-    *ret_bytes = bytes;
-    return first;
+    assert(committer->pile_count > 0);
+    committer->inbox = *tail;
+    *tail = NULL;
+    return command_of(first);
+}
+
+/* What has arrived while a pile is applied: completions join it.  The others, and what
+ * is behind a call, stay for the next turn; if there is more than a pile anyway, all do. */
+static size_t take_completions(void *arg, struct command **to, size_t most)
+{
+    struct committer *committer = arg;
+    size_t n = 0;
+
+    if (committer->inbox)
+        return 0;
+    committer->inbox = mailbox_take_all(committer->box);
+    for (struct mail **at = &committer->inbox; *at && !is_call(*at) && n < most;) {
+        struct command *command = command_of(*at);
+        if (command->op != OP_COMPLETE) {
+            at = &(*at)->next;
+            continue;
+        }
+        *at = (*at)->next;
+        add_to_pile(committer, command);
+        to[n++] = command;
+    }
+    return n;
 }
 
 /* Wakes all whose commands are answered.  To wake a thread costs about a tenth of
@@ -105,11 +145,13 @@ static void wake_answered(struct committer *committer)
         sem_post(&committer->answered[i]->answered);
 }
 
-static void run_call(struct committer *committer, struct command *command)
+static void run_call(struct committer *committer)
 {
-    struct call *call = (struct call *)command;
+    struct call *call = (struct call *)command_of(committer->inbox);
+    committer->inbox = call->command.mail.next;
+    committer->pile_count = 1;
     call->fn(committer->engine, call->arg);
-    command->done(command, command->done_arg); /* `call` is gone from here on */
+    call->command.done(&call->command, call->command.done_arg); /* `call` is gone now */
 }
 
 /* Whoever was just answered is on the way with the next command, and should not miss
@@ -128,25 +170,21 @@ static void let_come_back(struct committer *committer)
     }
 }
 
+/* One pile, or one call: then the duties have their turn. */
 static void take_mail(struct committer *committer)
 {
-    struct command *list = (struct command *)mailbox_take_all(committer->box);
-
-    while (list) {
-        size_t count = 1, bytes = 0;
-        struct command *pile = list;
-        if ((int)list->op == OP_CALL) {
-            list = next_of(list);
-            run_call(committer, pile);
-        } else {
-            pile = cut_pile(&list, &count, &bytes);
-            engine_apply(committer->engine, pile); /* answers, and with that frees */
-        }
-        wake_answered(committer);
-        assert(atomic_load(&committer->waiting) >= count);
-        atomic_fetch_sub(&committer->waiting, count);
-        atomic_fetch_sub(&committer->waiting_bytes, bytes);
-    }
+    bool taken = committer->inbox == NULL;
+    if (taken)
+        committer->inbox = mailbox_take_all(committer->box);
+    committer->pile_count = committer->pile_bytes = 0;
+    if (is_call(committer->inbox))
+        run_call(committer);
+    else /* answers, and with that frees */
+        engine_apply(committer->engine, cut_pile(committer, taken));
+    wake_answered(committer);
+    assert(atomic_load(&committer->waiting) >= committer->pile_count);
+    atomic_fetch_sub(&committer->waiting, committer->pile_count);
+    atomic_fetch_sub(&committer->waiting_bytes, committer->pile_bytes);
 }
 
 static int64_t sleep_us(struct committer *committer, int64_t due)
@@ -164,7 +202,9 @@ static void *committer_main(void *arg)
 
     for (;;) {
         enum mailbox_event event =
-            mailbox_wait_until(committer->box, sleep_us(committer, due));
+            committer->inbox
+                ? MAILBOX_MAIL
+                : mailbox_wait_until(committer->box, sleep_us(committer, due));
         if (event == MAILBOX_CLOSED)
             break;
         if (event == MAILBOX_MAIL) {
@@ -200,6 +240,7 @@ int committer_new(struct engine *engine, size_t limit,
     if (!committer)
         return -HF_NOMEM;
     committer->engine = engine;
+    engine->latecomers = (struct latecomers){ take_completions, committer };
     committer->limit = limit;
     committer->turn = turn;
     committer->arg = arg;
@@ -224,6 +265,7 @@ void committer_free(struct committer *committer)
     mailbox_close(committer->box);
     pthread_join(committer->thread, NULL);
     assert(atomic_load(&committer->waiting) == 0); /* everybody was answered */
+    committer->engine->latecomers = (struct latecomers){ 0 };
     mailbox_free(committer->box);
     free(committer);
 }

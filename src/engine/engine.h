@@ -110,6 +110,10 @@ struct engine {
     struct rng rng;
     struct host host;
     struct engine_hooks hooks;
+    struct latecomers { /* completions that may join the pile under way, see pile.c */
+        size_t (*take)(void *arg, struct command **to, size_t most); /* or NULL */
+        void *arg;
+    } latecomers;
     bool producer;
     char name[200];         /* of the node */
     char *state_dir;        /* or NULL */

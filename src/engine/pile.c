@@ -4,7 +4,12 @@
  *
  * Take the whole pile, commit once, then answer all: a thousand clients share
  * one flush, one client pays one, and nobody hears of a success that is not on
- * disk (I1).  What can go wrong, and what is done:
+ * disk (I1).  Before anything is claimed, the completions that have arrived meanwhile
+ * join the pile: the slots that they free are there for the jobs that it makes, which
+ * are then begun before they are written, and written once.  (If all that has arrived
+ * did so, piles would grow, and everybody wait for more.)
+ *
+ * What can go wrong, and what is done:
  *
  *   a command is refused          it has changed nothing; its neighbours go on
  *   a statement fails             the pile is applied again with a savepoint per
@@ -20,6 +25,11 @@
 
 #include "base/limits.h"
 #include "engine/endpoint.h"
+
+struct pile {
+    struct command *commands[LIMIT_PILE_COMMANDS];
+    size_t count;
+};
 
 /* Completions and claims are not here: they are applied by the set. */
 static int (*const ops[OPS])(struct tx *tx, struct command *command) = {
@@ -173,7 +183,8 @@ static bool leaves_fresh(const struct tx *tx)
            engine->next_expiry > tx->now;
 }
 
-int pile_run(struct tx *tx, struct command **commands, size_t count)
+/* All but the claims. */
+static int make_changes(struct tx *tx, struct command **commands, size_t count)
 {
     int r = load_sessions(tx, commands, count);
     if (r == 0)
@@ -190,9 +201,13 @@ int pile_run(struct tx *tx, struct command **commands, size_t count)
     }
     if (r == 0)
         r = leaves_fresh(tx) ? store_flush_but_fresh(tx->store) : store_flush(tx->store);
-    if (r == 0)
-        r = run_claims(tx, commands, count);
     return r;
+}
+
+int pile_run(struct tx *tx, struct command **commands, size_t count)
+{
+    int r = make_changes(tx, commands, count);
+    return r < 0 ? r : run_claims(tx, commands, count);
 }
 
 /* Claims for this node and holds that may be granted now: they belong to no
@@ -311,12 +326,27 @@ static int commit(struct engine *engine, int r)
     return r;
 }
 
-static int first_pass(struct engine *engine, struct command **commands, size_t count)
+/* Those who have just completed a run. */
+static int join(struct tx *tx, struct pile *pile)
+{
+    const struct latecomers *late = &tx->engine->latecomers;
+    struct command **behind = pile->commands + pile->count;
+    size_t n =
+        late->take ? late->take(late->arg, behind, LIMIT_PILE_COMMANDS - pile->count) : 0;
+    pile->count += n;
+    return n > 0 ? make_changes(tx, behind, n) : 0;
+}
+
+static int first_pass(struct engine *engine, struct pile *pile)
 {
     struct tx tx;
     int r = begin(engine, &tx);
     if (r == 0)
-        r = pile_run(&tx, commands, count);
+        r = make_changes(&tx, pile->commands, pile->count);
+    if (r == 0)
+        r = join(&tx, pile);
+    if (r == 0)
+        r = run_claims(&tx, pile->commands, pile->count);
     if (r == 0)
         r = run_afterwards(&tx);
     return commit(engine, r);
@@ -354,13 +384,13 @@ static int run_alone(struct tx *tx, struct command **command)
     return undo(tx, mark);
 }
 
-static int second_pass(struct engine *engine, struct command **commands, size_t count)
+static int second_pass(struct engine *engine, struct pile *pile)
 {
     struct tx tx;
     int r = begin(engine, &tx);
     engine->totals.second_passes++;
-    for (size_t i = 0; i < count && r == 0; i++)
-        r = run_alone(&tx, &commands[i]);
+    for (size_t i = 0; i < pile->count && r == 0; i++)
+        r = run_alone(&tx, &pile->commands[i]);
     return commit(engine, r);
 }
 
@@ -394,13 +424,13 @@ static int look_up_pile(struct engine *engine)
     return in < 0 ? -HF_UNKNOWN : in;
 }
 
-static int apply_once(struct engine *engine, struct command **commands, size_t count)
+static int apply_once(struct engine *engine, struct pile *pile)
 {
-    int r = first_pass(engine, commands, count);
+    int r = first_pass(engine, pile);
     /* What is too much for one statement, or for memory, may fit one by one. */
     if (r == -HF_CONFLICT || r == -HF_BUSY || r == -HF_INTERNAL || r == -HF_NOMEM ||
         r == -HF_TOO_LARGE || r == -HF_CORRUPT)
-        r = second_pass(engine, commands, count);
+        r = second_pass(engine, pile);
     return r;
 }
 
@@ -421,12 +451,11 @@ static int resolve_unknown(struct engine *engine)
     return in < 0 ? -HF_UNKNOWN : in == 1 ? 0 : -HF_UNAVAILABLE;
 }
 
-static int apply_with_patience(struct engine *engine, struct command **commands,
-                               size_t count)
+static int apply_with_patience(struct engine *engine, struct pile *pile)
 {
     int r = -HF_UNAVAILABLE;
     for (int round = 0; round < 3; round++) {
-        r = apply_once(engine, commands, count);
+        r = apply_once(engine, pile);
         if (r == -HF_UNKNOWN)
             r = resolve_unknown(engine);
         if (r == -HF_LATE)
@@ -439,11 +468,10 @@ static int apply_with_patience(struct engine *engine, struct command **commands,
 
 /* ---- answers ---- */
 
-static void fail_all(struct engine *engine, struct command **commands, size_t count,
-                     int r)
+static void fail_all(struct engine *engine, const struct pile *pile, int r)
 {
-    for (size_t i = 0; i < count; i++) {
-        struct command *c = commands[i];
+    for (size_t i = 0; i < pile->count; i++) {
+        struct command *c = pile->commands[i];
         c->error = (struct error){ 0 };
         c->result =
             r == -HF_UNKNOWN
@@ -461,32 +489,31 @@ static void fail_all(struct engine *engine, struct command **commands, size_t co
     }
 }
 
-static void answer(struct command **commands, size_t count)
+static void answer(const struct pile *pile)
 {
-    for (size_t i = 0; i < count; i++)
-        if (commands[i]->done)
-            commands[i]->done(commands[i], commands[i]->done_arg);
+    for (size_t i = 0; i < pile->count; i++)
+        if (pile->commands[i]->done)
+            pile->commands[i]->done(pile->commands[i], pile->commands[i]->done_arg);
 }
 
 void engine_apply(struct engine *engine, struct command *list)
 {
-    struct command *commands[LIMIT_PILE_COMMANDS];
+    struct pile pile;
     while (list) {
-        size_t count = 0;
-        for (; list && count < LIMIT_PILE_COMMANDS; count++) {
-            commands[count] = list;
+        pile.count = 0;
+        for (; list && pile.count < LIMIT_PILE_COMMANDS; pile.count++) {
+            pile.commands[pile.count] = list;
             list = (struct command *)list->mail.next;
         }
-        int r = engine->broken ? engine->broken
-                               : apply_with_patience(engine, commands, count);
+        int r = engine->broken ? engine->broken : apply_with_patience(engine, &pile);
         if (r < 0)
-            fail_all(engine, commands, count, r);
+            fail_all(engine, &pile, r);
         engine->totals.piles++;
-        engine->totals.commands += count;
-        histogram_add(&engine->totals.pile_size, histogram_sizes, (int64_t)count);
-        if (count > engine->totals.largest_pile)
-            engine->totals.largest_pile = count;
-        answer(commands, count);
+        engine->totals.commands += pile.count;
+        histogram_add(&engine->totals.pile_size, histogram_sizes, (int64_t)pile.count);
+        if (pile.count > engine->totals.largest_pile)
+            engine->totals.largest_pile = pile.count;
+        answer(&pile);
     }
 }
 

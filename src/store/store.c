@@ -27,7 +27,7 @@ static const struct {
 } buffered[] = {
     { SQL_RUN_PROGRESS, 3, true },       { SQL_JOB_COMPLETE, 3, true, true },
     { SQL_RUN_COMPLETE, 4, true, true }, { SQL_RUN_FINISH, 7, true },
-    { SQL_JOB_UPDATE, 13, true },        { SQL_JOB_INSERT, 27, false },
+    { SQL_JOB_UPDATE, 13, true },        { SQL_JOB_INSERT, 28, false },
     { SQL_PAYLOAD_INSERT, 2, false },    { SQL_RUN_INSERT, 7, false },
     { SQL_RUN_INSERT_FAILED, 9, false }, { SQL_RUN_ATTENTION, 2, true },
     { SQL_RUN_MISSED, 2, true },         { SQL_RUN_OWNER, 2, true },

@@ -93,6 +93,8 @@ static void post_job(struct store *store, const struct job *job)
 {
     bool apart = job->payload.n > LIMIT_PAYLOAD_INLINE_BYTES || job->payload_apart;
     struct slice payload = apart ? (struct slice){ 0 } : job->payload;
+    /* What this node has begun is one of its kinds; for others they are looked up. */
+    int class = job->state == JOB_RUNNING ? CLASS_NODE : CLASS_REMOTE;
     store_post(store, SQL_JOB_INSERT,
                (struct db_value[]){ db_int(job->id),
                                     db_int(job->root_id),
@@ -107,6 +109,7 @@ static void post_job(struct store *store, const struct job *job)
                                     db_int_or_null(job->recovery_id, 0),
                                     db_int_or_null(job->schedule_id, 0),
                                     db_int(job->state),
+                                    db_int(class),
                                     db_int(job->lane),
                                     db_int(job->priority),
                                     db_int(job->attempt),

@@ -176,10 +176,10 @@ static const struct probe probes[] = {
     { SQL_RUN_INSERT, "+1000001 7 1 2 3 1 -", 100, -1, 100, NULL },
     /* Enqueueing and loading. */
     { SQL_JOB_INSERT,
-      "+100 100 - 1 1 1 - 1000 1 1 - - 2 0 5 1 3 3 0 0 crawl - 60 null - - -", 100, -1,
+      "+100 100 - 1 1 1 - 1000 1 1 - - 2 0 0 5 1 3 3 0 0 crawl - 60 null - - -", 100, -1,
       100, NULL },
     { SQL_JOB_INSERT,
-      "100 100 - 1 1 1 - 1000 1 1 - - 2 0 5 1 3 3 0 0 mail other 60 null - - -", 1, -1, 3,
+      "100 100 - 1 1 1 - 1000 1 1 - - 2 0 0 5 1 3 3 0 0 mail other 60 null - - -", 1, -1, 3,
       NULL },
     { SQL_JOB_LOAD, "+6001000", 100, 100, 200, NULL },
     { SQL_JOB_LOAD, "+1100000", 100, 100, 200, NULL },
