@@ -84,6 +84,7 @@ static int sqlite_commit(struct db *db)
     if (s->log.real)
         sqlite_log_begin(&s->log);
     int rc = do_verb(s, VERB_COMMIT);
+    assert(rc != SQLITE_OK || s->log.count == 0); /* FULL: each ends with a sync */
     sqlite_log_end(&s->log);
     if (rc == SQLITE_OK)
         return 0;
