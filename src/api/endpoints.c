@@ -9,7 +9,7 @@
 #include "api/endpoint_json.h"
 #include "api/views.h"
 #include "base/limits.h"
-#include "engine/endpoint.h"
+#include "engine/schedule/endpoint.h"
 
 enum { PAGE_STEP_RUNS = 50, PAGE_BYTES = 4 << 20 };
 

@@ -5,7 +5,7 @@
 #include "api/call.h"
 #include "api/views.h"
 #include "base/limits.h"
-#include "engine/explain.h"
+#include "engine/explain/explain.h"
 
 static int no_such_job(struct show *show, int64_t id)
 {

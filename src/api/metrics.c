@@ -14,7 +14,7 @@
 #include "api/http_figures.h"
 #include "base/limits.h"
 #include "base/process.h"
-#include "engine/recovery.h"
+#include "engine/recovery/recovery.h"
 #include "store/webhooks.h"
 
 enum { PENDING_LOOKED_AT = 10000 };

@@ -4,7 +4,7 @@
  * kept, and for each the jobs it dealt with. */
 #include "api/call.h"
 #include "base/limits.h"
-#include "engine/recovery.h"
+#include "engine/recovery/recovery.h"
 
 struct page {
     int64_t limit, cursor;

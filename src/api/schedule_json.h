@@ -11,7 +11,7 @@
 
 #include "base/json.h"
 #include "base/json_write.h"
-#include "engine/schedule.h"
+#include "engine/schedule/schedule.h"
 #include "store/schedules.h"
 
 enum schedule_field {

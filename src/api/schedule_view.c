@@ -3,7 +3,7 @@
  * schedule_view.c -- schedules and fires to JSON. */
 #include "api/schedule_json.h"
 #include "api/views.h"
-#include "engine/endpoint.h"
+#include "engine/schedule/endpoint.h"
 
 const char *schedule_status(const struct schedule *s)
 {

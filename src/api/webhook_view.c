@@ -5,7 +5,7 @@
 #include "api/webhook_view.h"
 
 #include "base/json.h"
-#include "engine/webhook.h"
+#include "engine/webhook/webhook.h"
 
 enum { PENDING_SHOWN = 1000 };
 

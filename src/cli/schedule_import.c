@@ -23,7 +23,7 @@
 #include "base/text.h"
 #include "cli/crontab_config.h"
 #include "cli/schedules.h"
-#include "engine/schedule.h"
+#include "engine/schedule/schedule.h"
 
 enum { SLUG_BYTES = 40, HASH_DIGITS = 6 };
 

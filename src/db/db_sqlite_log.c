@@ -48,8 +48,8 @@ static int log_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int64
     sqlite3_file *real = real_of(file);
     size_t size = (size_t)n;
 
-    bool goes_on = offset == log->offset + (int64_t)log->count &&
-                   size <= GATHER_BYTES - log->count;
+    bool goes_on =
+        offset == log->offset + (int64_t)log->count && size <= GATHER_BYTES - log->count;
     int rc = goes_on ? SQLITE_OK : write_out(file);
     if (rc != SQLITE_OK)
         return rc;

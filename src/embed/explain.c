@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * explain.c -- hf_explain(): the engine's reasons as an object of the caller's. */
-#include "engine/explain.h"
+#include "engine/explain/explain.h"
 
 #include "embed/handle.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * recovery.c -- recovering by hand, looking ahead, and the reports. */
-#include "engine/recovery.h"
+#include "engine/recovery/recovery.h"
 #include "base/limits.h"
 #include "embed/handle.h"
 

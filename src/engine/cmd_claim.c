@@ -9,7 +9,7 @@
  * caller's order, and inserts their runs in the same transaction: the run's key
  * is the job's id, so a second run cannot exist (I3). */
 #include "base/limits.h"
-#include "engine/endpoint.h"
+#include "engine/schedule/endpoint.h"
 
 /* ---- gates ---- */
 

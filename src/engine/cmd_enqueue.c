@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "engine/engine.h"
-#include "engine/recovery_judge.h"
+#include "engine/recovery/recovery_judge.h"
 
 enum { IDEMPOTENCY_HOURS = 24 };
 

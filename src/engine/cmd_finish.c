@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/limits.h"
-#include "engine/endpoint.h"
+#include "engine/schedule/endpoint.h"
 #include "store/webhooks.h"
 
 /* All that a report may bring, written as JSON. */

@@ -18,8 +18,8 @@
 #include "base/arena.h"
 #include "base/mailbox.h"
 #include "base/status.h"
-#include "engine/schedule.h"
-#include "engine/webhook.h"
+#include "engine/schedule/schedule.h"
+#include "engine/webhook/webhook.h"
 #include "store/model.h"
 
 enum op {

@@ -13,9 +13,9 @@
  * Each is a transaction of its own that takes a bounded bite, so that commands
  * wait for one bite at most. */
 #include "base/limits.h"
-#include "engine/endpoint.h"
-#include "engine/fire.h"
-#include "engine/recovery_judge.h"
+#include "engine/recovery/recovery_judge.h"
+#include "engine/schedule/endpoint.h"
+#include "engine/schedule/fire.h"
 
 enum { DUE_JOBS = 500, RESOLVED_OWNER_DAYS = 30, FOLDED_OWNERS = 10 };
 #define PRUNE_INTERVAL_US (60 * US_PER_S)

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-#include "engine/recovery.h"
-#include "engine/recovery_report.h"
+#include "engine/recovery/recovery.h"
+#include "engine/recovery/recovery_report.h"
 #include "store/webhooks.h"
 
 enum { BUSY_MS = 10000, PENDING_ARENA_BYTES = 1 << 30 };

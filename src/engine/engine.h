@@ -30,11 +30,11 @@
 #include "engine/command.h"
 #include "engine/dispatch.h"
 #include "engine/retry.h"
+#include "engine/schedule/zones.h"
 #include "engine/settings.h"
-#include "engine/subscriptions.h"
 #include "engine/totals.h"
 #include "engine/transition.h"
-#include "engine/zones.h"
+#include "engine/webhook/subscriptions.h"
 #include "store/store.h"
 
 /* What the engine calls when it has decided something others must act upon.

@@ -7,7 +7,7 @@
  * Workers' reports, the reaper, recoveries and shutdowns all come through
  * here. */
 #include "base/text.h"
-#include "engine/endpoint.h"
+#include "engine/schedule/endpoint.h"
 
 /* ---- retries ---- */
 

@@ -6,7 +6,7 @@
  * transaction that may still roll back, and the claims at the end of a pile
  * must already see the slots its finishes freed.  So changes are noted: they
  * count at once, are published with the commit, and are taken back otherwise. */
-#include "engine/endpoint.h"
+#include "engine/schedule/endpoint.h"
 
 struct local_run *local_run_find(struct engine *engine, int64_t job_id)
 {

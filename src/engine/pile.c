@@ -24,7 +24,7 @@
 #include <time.h>
 
 #include "base/limits.h"
-#include "engine/endpoint.h"
+#include "engine/schedule/endpoint.h"
 
 struct pile {
     struct command *commands[LIMIT_PILE_COMMANDS];

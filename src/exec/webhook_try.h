@@ -17,7 +17,7 @@
  * Threads: no state; any thread. */
 #pragma once
 
-#include "engine/webhook.h"
+#include "engine/webhook/webhook.h"
 #include "net/http_client.h"
 
 /* What to send; slices live in the arena and in `sending`.  -HF_INVALID with a sentence

@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "engine/recovery.h"
+#include "engine/recovery/recovery.h"
 #include "net/loop_mail.h"
 #include "node/news.h"
 #include "node/reader.h"

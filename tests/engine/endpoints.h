@@ -3,7 +3,7 @@
  * endpoints.h -- endpoints in a world whose node executes http itself. */
 #pragma once
 
-#include "engine/endpoint.h"
+#include "engine/schedule/endpoint.h"
 #include "fires.h"
 
 /* What this node was given to execute. */

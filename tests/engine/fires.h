@@ -9,7 +9,7 @@
 
 #include "acts.h"
 #include "base/text.h"
-#include "engine/schedule.h"
+#include "engine/schedule/schedule.h"
 #include "store/schedules.h"
 
 static inline struct schedule_edit edit_of(int64_t id)

@@ -49,7 +49,7 @@
 
 #include "crash_vfs.h"
 #include "engine/engine.h"
-#include "engine/recovery.h"
+#include "engine/recovery/recovery.h"
 #include "sim_run.h"
 #include "test.h"
 

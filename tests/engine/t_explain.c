@@ -2,7 +2,7 @@
  *
  * Explaining: every reason for which a job waits, runs or is over has its code and its
  * sentence, the most important first; and nothing is said that is not so. */
-#include "engine/explain.h"
+#include "engine/explain/explain.h"
 
 #include "acts.h"
 

@@ -2,7 +2,7 @@
  *
  * Schedules fire: each fire time has one outcome, and the cursor passes over none. */
 #include "base/limits.h"
-#include "engine/fire.h"
+#include "engine/schedule/fire.h"
 #include "fires.h"
 
 #define MINUTE (60 * US_PER_S)

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
-#include "engine/explain.h"
+#include "engine/explain/explain.h"
 #include "fires.h"
 
 #define HOUR (3600 * US_PER_S)

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "engine/engine.h"
-#include "engine/recovery.h"
+#include "engine/recovery/recovery.h"
 #include "test.h"
 
 enum { WORLD_RUNS = 4096 };

@@ -2,7 +2,7 @@
  *
  * How long a command of a dead node may still run: nobody else may begin its retry
  * before. */
-#include "engine/recovery_judge.h"
+#include "engine/recovery/recovery_judge.h"
 #include "test.h"
 
 static const struct host here = { .name = "here" };

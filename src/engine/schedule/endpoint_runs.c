@@ -4,8 +4,8 @@
  * theirs, settled before its commit and told behind it. */
 #include "base/json.h"
 #include "base/text.h"
-#include "engine/endpoint.h"
-#include "engine/fire.h"
+#include "engine/schedule/endpoint.h"
+#include "engine/schedule/fire.h"
 
 /* ---- noted ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * subscriptions.c -- reading webhooks, and asking which of them want an event. */
-#include "engine/subscriptions.h"
+#include "engine/webhook/subscriptions.h"
 
 #include <stdio.h>
 

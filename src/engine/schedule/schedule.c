@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * schedule.c -- what a schedule may say, and when it fires. */
-#include "engine/schedule.h"
+#include "engine/schedule/schedule.h"
 
 #include <inttypes.h>
 

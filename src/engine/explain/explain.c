@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * explain.c -- jobs that wait and run; explain_over.c has those that are over. */
-#include "engine/explain.h"
+#include "engine/explain/explain.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/text.h"
-#include "engine/explain_private.h"
+#include "engine/explain/explain_private.h"
 #include "store/schedules.h"
 
 /* ---- words ---- */

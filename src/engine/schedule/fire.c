@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/fire.h"
+#include "engine/schedule/fire.h"
 
 #include <stdarg.h>
 
@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "engine/zones.h"
+#include "engine/schedule/zones.h"
 
 enum {
     BITE_JOBS = 100, /* of one schedule in one go */

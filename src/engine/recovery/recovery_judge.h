@@ -6,7 +6,7 @@
  * same. */
 #pragma once
 
-#include "engine/recovery.h"
+#include "engine/recovery/recovery.h"
 
 /* An owner, asked for once per chunk. */
 struct judged {

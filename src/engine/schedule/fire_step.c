@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * fire_step.c -- the duty: those that are due, bite by bite. */
-#include "engine/fire.h"
-#include "engine/recovery_judge.h"
+#include "engine/recovery/recovery_judge.h"
+#include "engine/schedule/fire.h"
 
 enum {
     SLICE_SCHEDULES = 50, /* read at once, each with up to a payload's limit */

@@ -3,7 +3,7 @@
  * explain_private.h -- what the files of explain share. */
 #pragma once
 
-#include "engine/explain.h"
+#include "engine/explain/explain.h"
 
 struct explaining {
     struct store *store;

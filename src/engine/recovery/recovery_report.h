@@ -5,7 +5,7 @@
  * the recovery's id. */
 #pragma once
 
-#include "engine/recovery.h"
+#include "engine/recovery/recovery.h"
 
 /* One line per job of the chunk that was just committed, up to a limit. */
 void recovery_log_items(struct engine *engine, struct recovery *recovery);

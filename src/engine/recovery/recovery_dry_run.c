@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/limits.h"
-#include "engine/recovery_judge.h"
+#include "engine/recovery/recovery_judge.h"
 
 struct dry_run {
     struct store *store;

@@ -2,7 +2,7 @@
  *
  * explain_over.c -- jobs that are over: what ended them, and what came of it. */
 #include "base/text.h"
-#include "engine/explain_private.h"
+#include "engine/explain/explain_private.h"
 
 static int text_bytes(struct slice text)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/zones.h"
+#include "engine/schedule/zones.h"
 
 #include <stdio.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/recovery.h"
+#include "engine/recovery/recovery.h"
 
 #include <stdio.h>
 
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/text.h"
-#include "engine/recovery_judge.h"
-#include "engine/recovery_report.h"
+#include "engine/recovery/recovery_judge.h"
+#include "engine/recovery/recovery_report.h"
 
 const char *verdict_name(enum verdict verdict)
 {

@@ -6,8 +6,8 @@
  * words: so each fire time belongs to the words that were there when it passed. */
 #include "base/limits.h"
 #include "base/text.h"
-#include "engine/endpoint.h"
-#include "engine/fire.h"
+#include "engine/schedule/endpoint.h"
+#include "engine/schedule/fire.h"
 
 enum { TIMES = EDIT_WHEN | EDIT_START | EDIT_END, DROPPED_FIRES = 1000 };
 

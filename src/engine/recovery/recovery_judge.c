@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/recovery_judge.h"
+#include "engine/recovery/recovery_judge.h"
 
 static bool same_place(const struct owner *owner, const struct host *host)
 {

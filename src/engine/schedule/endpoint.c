@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * endpoint.c -- what an endpoint asks for: made, changed and dropped. */
-#include "engine/endpoint.h"
+#include "engine/schedule/endpoint.h"
 
 #include "base/buf.h"
 #include <stdio.h>

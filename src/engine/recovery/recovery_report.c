@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/recovery_report.h"
+#include "engine/recovery/recovery_report.h"
 
 #include <stdio.h>
 

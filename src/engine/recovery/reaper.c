@@ -10,8 +10,8 @@
 #include "base/limits.h"
 #include "base/text.h"
 #include "engine/engine.h"
-#include "engine/recovery_judge.h"
-#include "engine/recovery_report.h"
+#include "engine/recovery/recovery_judge.h"
+#include "engine/recovery/recovery_report.h"
 #include "store/webhooks.h"
 
 enum { REAP_JOBS = 500 };
