@@ -163,7 +163,7 @@ static struct completion completion_of(struct tx *tx, const struct command *c,
     bool sure = db_engine(tx->store->db) == DB_SQLITE && !tx->alone;
     const struct local_run *run =
         sure ? local_run_find(tx->engine, completion.job_id) : NULL;
-    if (run && run->owner_id == owner_id && !run->stop_told) {
+    if (run && run->owner_id == owner_id && !run->stop_told && !run->ended) {
         completion.known = true;
         completion.old_state = JOB_RUNNING;
         completion.queue_id = run->queue_id;

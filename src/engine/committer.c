@@ -249,6 +249,7 @@ int committer_new(struct engine *engine, size_t limit,
     if (r == 0)
         r = start_thread(committer);
     if (r < 0) {
+        engine->latecomers = (struct latecomers){ 0 };
         mailbox_free(committer->box);
         free(committer);
         return r;

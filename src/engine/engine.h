@@ -97,6 +97,7 @@ struct local_run {
     int64_t endpoint_id; /* 0: of none */
     int lane;
     bool stop_told;
+    bool ended; /* in the open transaction */
 };
 
 struct recovery;      /* recovery.h */

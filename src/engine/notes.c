@@ -112,6 +112,7 @@ int64_t note_ended(struct engine *engine, int64_t job_id)
     }
     dispatch_ended(queue, run->lane == LANE_RECOVERED);
     queue->hint = true; /* a slot is free */
+    run->ended = true;
     add_note(engine, job_id, NOTE_ENDED);
     return run->endpoint_id;
 }
@@ -223,6 +224,7 @@ void notes_undo(struct engine *engine, struct notes_mark mark)
         struct dispatch_queue *queue =
             dispatch_queue(&engine->dispatch, run->queue_id, -1);
         assert(queue); /* it was there when the end was noted */
+        run->ended = false;
         queue->busy++;
         queue->busy_recovered += run->lane == LANE_RECOVERED;
     }

@@ -326,15 +326,18 @@ static int commit(struct engine *engine, int r)
     return r;
 }
 
-/* Those who have just completed a run. */
+/* Those who have just completed a run.  What is loaded for them is their own: the pile's
+ * claims need its sessions; but the rows that it has loaded may not be true any more. */
 static int join(struct tx *tx, struct pile *pile)
 {
     const struct latecomers *late = &tx->engine->latecomers;
     struct command **behind = pile->commands + pile->count;
+    struct tx theirs = tx_of(tx->engine, tx->now);
     size_t n =
         late->take ? late->take(late->arg, behind, LIMIT_PILE_COMMANDS - pile->count) : 0;
     pile->count += n;
-    return n > 0 ? make_changes(tx, behind, n) : 0;
+    tx->row_count = 0;
+    return n > 0 ? make_changes(&theirs, behind, n) : 0;
 }
 
 static int first_pass(struct engine *engine, struct pile *pile)

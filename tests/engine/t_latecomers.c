@@ -93,6 +93,51 @@ TEST(who_joins_is_answered_even_if_the_pile_is_applied_twice)
     world_end(&w);
 }
 
+/* Whose claim is in the pile was asked for before; those who join are asked for too. */
+TEST(a_remote_worker_claims_in_a_pile_that_is_joined)
+{
+    struct world w;
+    struct late late = { 0 };
+    node_world(&w, 1);
+    int64_t ours = enqueue_kind(&w, "work"), theirs = enqueue_kind(&w, "remote");
+    enqueue_kind(&w, "remote");
+    check_int(claim_one(&w, "b"), theirs);
+    expect(&w, &late, completion(&w, ours));
+    expect(&w, &late, make_complete("b", theirs, "1"));
+    check(claim_one(&w, "a") != 0);
+    check_ok(late.list[0]->result);
+    check_ok(late.list[1]->result);
+    check_int(w.engine->totals.second_passes, 0);
+    check_books(&w);
+    free_late(&late);
+    world_end(&w);
+}
+
+TEST(a_run_that_has_ended_in_the_pile_does_not_end_again)
+{
+    struct world w;
+    node_world(&w, 1);
+    for (int failed = 0; failed < 2; failed++) {
+        struct late late = { 0 };
+        int64_t id = enqueue_kind(&w, "work");
+        struct command *c = completion(&w, id);
+        if (failed) {
+            command_free(c);
+            c = make_fail(NULL, id, ERROR_PERMANENT, "x");
+            c->fail.owner_id = w.engine->owner_id;
+        }
+        expect(&w, &late, completion(&w, id));
+        check_ok(act(&w, c));
+        check_err(late.list[0]->result, -HF_LATE);
+        check_int(state_of(&w, id), failed ? JOB_FAILED : JOB_COMPLETED);
+        check_int(w.engine->totals.second_passes, 0);
+        check_books(&w);
+        free_late(&late);
+        w.engine->latecomers.take = NULL;
+    }
+    world_end(&w);
+}
+
 /* ---- not looked up ---- */
 
 TEST(a_run_that_another_process_has_cancelled_is_completed_out_of_that_state)
