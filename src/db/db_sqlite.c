@@ -81,8 +81,7 @@ static int sqlite_commit(struct db *db)
     struct sqlite *s = sqlite_of(db);
 
     assert(!sqlite3_get_autocommit(s->handle)); /* else db->failed were set */
-    if (s->log.real)
-        sqlite_log_begin(&s->log);
+    sqlite_log_begin(&s->log);
     int rc = do_verb(s, VERB_COMMIT);
     assert(rc != SQLITE_OK || s->log.count == 0); /* FULL: each ends with a sync */
     sqlite_log_end(&s->log);

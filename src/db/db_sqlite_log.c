@@ -15,7 +15,7 @@ enum { GATHER_BYTES = 127 << 10 };
 struct log_file {
     sqlite3_file base; /* first */
     struct sqlite_log *log;
-    _Alignas(max_align_t) unsigned char real[];
+    _Alignas(sqlite3_int64) unsigned char real[]; /* as SQLite aligns files */
 };
 
 static struct sqlite_log *log_of(sqlite3_vfs *vfs)
@@ -146,14 +146,26 @@ static const sqlite3_io_methods methods = {
 
 /* ---- the VFS ---- */
 
+/* Where a torn write may damage what lies beside it, SQLite fills up the log's last
+ * sector with copies of a page, and syncs in the middle of one. */
+static bool is_powersafe(sqlite3_file *file)
+{
+    int traits = file->pMethods->xDeviceCharacteristics(file);
+    return (traits & SQLITE_IOCAP_POWERSAFE_OVERWRITE) != 0;
+}
+
 static int vfs_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file,
                     int flags, int *ret_flags)
 {
     struct sqlite_log *log = log_of(vfs);
     struct log_file *f = (struct log_file *)file;
 
-    if (!(flags & SQLITE_OPEN_WAL))
-        return log->real->xOpen(log->real, name, file, flags, ret_flags);
+    if (!(flags & SQLITE_OPEN_WAL)) {
+        int r = log->real->xOpen(log->real, name, file, flags, ret_flags);
+        if (r == SQLITE_OK && flags & SQLITE_OPEN_MAIN_DB)
+            log->sync_is_last = is_powersafe(file);
+        return r;
+    }
     f->base.pMethods = real_of(file)->pMethods = NULL; /* not to be closed if not open */
     f->log = log;
     int rc = log->real->xOpen(log->real, name, real_of(file), flags, ret_flags);
@@ -197,13 +209,13 @@ static int vfs_last_error(sqlite3_vfs *vfs, int n, char *to)
     return log_of(vfs)->real->xGetLastError(log_of(vfs)->real, n, to);
 }
 
-int sqlite_log_init(struct sqlite_log *log, const char *vfs)
+int sqlite_log_open(struct sqlite_log *log, const char *url, int flags, const char *vfs,
+                    sqlite3 **ret)
 {
-    /* Else there is no VFS to be found yet. */
-    int rc = sqlite3_initialize();
-    sqlite3_vfs *real = rc == SQLITE_OK ? sqlite3_vfs_find(vfs) : NULL;
+    /* Before that, there is no VFS to be found. */
+    sqlite3_vfs *real = sqlite3_initialize() == SQLITE_OK ? sqlite3_vfs_find(vfs) : NULL;
     if (!real)
-        return rc == SQLITE_OK ? SQLITE_ERROR : rc;
+        return sqlite3_open_v2(url, ret, flags, vfs); /* it says what is wrong */
     *log = (struct sqlite_log){
         .real = real,
         .vfs = { .iVersion = 1,
@@ -220,20 +232,22 @@ int sqlite_log_init(struct sqlite_log *log, const char *vfs)
     };
     snprintf(log->name, sizeof(log->name), "holdfast-%p", (void *)log);
     log->vfs.zName = log->name;
-    return sqlite3_vfs_register(&log->vfs, 0);
+    int rc = sqlite3_vfs_register(&log->vfs, 0);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_open_v2(url, ret, flags, log->name);
+    sqlite3_vfs_unregister(&log->vfs);
+    return rc;
 }
 
 void sqlite_log_release(struct sqlite_log *log)
 {
-    if (log->real)
-        sqlite3_vfs_unregister(&log->vfs);
     free(log->bytes);
     *log = (struct sqlite_log){ 0 };
 }
 
 void sqlite_log_begin(struct sqlite_log *log)
 {
-    if (!log->bytes)
+    if (!log->bytes && log->sync_is_last)
         log->bytes = malloc(GATHER_BYTES);
     log->gathers = log->bytes != NULL;
 }

@@ -27,15 +27,18 @@ struct sqlite_log {
     sqlite3_vfs vfs; /* first: SQLite hands it back */
     sqlite3_vfs *real;
     char name[48];
-    bool gathers; /* a COMMIT is under way */
-    char *bytes;  /* what is not written yet; NULL: not needed so far, or no memory */
+    bool sync_is_last; /* a COMMIT writes nothing behind its sync */
+    bool gathers;      /* and is under way */
+    char *bytes; /* what is not written yet; NULL: not needed so far, or no memory */
     size_t count;
     int64_t offset; /* where it belongs */
 };
 
-/* Registers a VFS of our own above the one of that name (NULL: the default one), to be
- * opened by log->name; SQLITE_OK or SQLite's code.  `log` must not move. */
-must_check int sqlite_log_init(struct sqlite_log *log, const char *vfs);
+/* sqlite3_open_v2() with a VFS of our own above the one of that name (NULL: the default
+ * one).  It is registered only meanwhile: the program around us never sees it, and it
+ * cannot become the default when another is unregistered.  `log` must not move. */
+must_check int sqlite_log_open(struct sqlite_log *log, const char *url, int flags,
+                               const char *vfs, sqlite3 **ret);
 
 /* When the connection is closed.  A zeroed one is fine. */
 void sqlite_log_release(struct sqlite_log *log);

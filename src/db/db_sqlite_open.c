@@ -234,12 +234,10 @@ static int open_file(struct sqlite *s, const struct db_options *options,
     if (options->create && !options->read_only)
         flags |= SQLITE_OPEN_CREATE;
 
-    const char *vfs = options->vfs;
-    int rc = SQLITE_OK;
-    if (!options->read_only && (rc = sqlite_log_init(&s->log, vfs)) == SQLITE_OK)
-        vfs = s->log.name;
-    if (rc == SQLITE_OK)
-        rc = sqlite3_open_v2(options->url, &s->handle, flags, vfs);
+    int rc =
+        options->read_only
+            ? sqlite3_open_v2(options->url, &s->handle, flags, options->vfs)
+            : sqlite_log_open(&s->log, options->url, flags, options->vfs, &s->handle);
     if (rc == SQLITE_NOMEM)
         return error_set(error, -HF_NOMEM, NULL, "no memory to open %s", options->url);
     if (rc != SQLITE_OK)

@@ -2,6 +2,7 @@
 /* test: lite */
 /* The database floor: how a commit gets into SQLite's log. */
 #include <sqlite3.h>
+#include <stdio.h>
 
 #include "things.h"
 
@@ -152,4 +153,34 @@ TEST(what_spilled_before_a_rollback_does_no_harm)
     db_close(other);
     db_close(db);
     check_whole(path, 6001);
+}
+
+/* Where a torn write may damage what lies beside it, SQLite fills the last sector up with
+ * copies of the last page, syncs in the middle of one, and writes the rest behind that. */
+TEST(what_a_commit_writes_behind_its_sync_is_in_the_log_too)
+{
+    const char *path = test_sqlite_url();
+    char careful[512];
+    snprintf(careful, sizeof(careful), "file:%s?psow=0", path);
+    struct db *db = open_more(careful, false), *other = open_more(careful, false);
+
+    check_ok(db_script(db, "CREATE TABLE things (id {id}, name TEXT, body {blob})"));
+    for (int i = 0; i < 20; i++) {
+        add_and_commit(i % 2 ? db : other, 1 + i * 1000, 1000);
+        check_int(one_int(i % 2 ? other : db, COUNT), (i + 1) * 1000);
+    }
+    db_close(other);
+    db_close(db);
+    check_whole(path, 20000);
+}
+
+/* Else it would become the default one if the program takes its own away. */
+TEST(the_program_around_us_does_not_see_our_vfs)
+{
+    sqlite3_vfs *first = sqlite3_vfs_find(NULL), *next = first->pNext;
+    struct db *db = open_more(test_sqlite_url(), false);
+
+    check(sqlite3_vfs_find(NULL) == first && first->pNext == next);
+    db_close(db);
+    check(sqlite3_vfs_find(NULL) == first && first->pNext == next);
 }
