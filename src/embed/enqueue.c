@@ -254,6 +254,7 @@ int hf_enqueue_async(struct hf *hf, const struct hf_new_job *jobs, size_t count,
         *answer = (struct answer){ .done = done, .arg = arg, .jobs = made };
         c->done = answer_async;
         c->done_arg = answer;
+        c->in_order = true; /* a handler may end before it is written, but not its run */
         r = committer_submit(hf->committer, c);
     }
     if (r < 0) {

@@ -107,6 +107,7 @@ struct command {
     struct arena arena;
     void (*done)(struct command *command, void *arg);
     void *done_arg;
+    bool in_order; /* no completion that comes later is on disk before it */
 
     int result;         /* out */
     struct error error; /* out */

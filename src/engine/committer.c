@@ -101,8 +101,15 @@ static struct command *cut_pile(struct committer *committer, bool box_is_empty)
     return command_of(first);
 }
 
+/* What may not be overtaken. */
+static bool is_barrier(struct mail *mail)
+{
+    return is_call(mail) || command_of(mail)->in_order;
+}
+
 /* What has arrived while a pile is applied: completions join it.  The others, and what
- * is behind a call, stay for the next turn; if there is more than a pile anyway, all do. */
+ * is behind a barrier, stay for the next turn; if there is more than a pile anyway, all
+ * do. */
 static size_t take_completions(void *arg, struct command **to, size_t most)
 {
     struct committer *committer = arg;
@@ -111,7 +118,7 @@ static size_t take_completions(void *arg, struct command **to, size_t most)
     if (committer->inbox)
         return 0;
     committer->inbox = mailbox_take_all(committer->box);
-    for (struct mail **at = &committer->inbox; *at && !is_call(*at) && n < most;) {
+    for (struct mail **at = &committer->inbox; *at && !is_barrier(*at) && n < most;) {
         struct command *command = command_of(*at);
         if (command->op != OP_COMPLETE) {
             at = &(*at)->next;

@@ -261,16 +261,19 @@ static size_t take_held_up(void *arg, struct command **to, size_t most)
     return take_really(arg, to, most);
 }
 
-TEST(completions_overtake_all_but_a_call)
+/* What overtakes what, if it arrives while a pile is applied: e enqueues, c completes,
+ * ! calls, and E enqueues for somebody who does not wait for the answer. */
+static void check_order(const char *arrives, const char *done)
 {
     struct world w;
     struct committer *committer = NULL;
     struct turnstile hold = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER };
     in_pile = hold;
-    struct story story = { .done = hold, .expected = 6 };
+    struct story story = { .done = hold, .expected = strlen(done) };
     node_world(&w, 4);
-    int64_t a = enqueue_kind(&w, "work"), b = enqueue_kind(&w, "work");
-    struct command *complete_a = completion(&w, a), *complete_b = completion(&w, b);
+    int64_t runs[2] = { enqueue_kind(&w, "work"), enqueue_kind(&w, "work") };
+    struct command *completions[2] = { completion(&w, runs[0]), completion(&w, runs[1]) };
+    size_t completed = 0;
     struct new_job job = job_of_kind("work");
     job.delay_us = 60 * US_PER_S;
     check_ok(committer_new(w.engine, 100, NULL, NULL, &committer));
@@ -281,17 +284,33 @@ TEST(completions_overtake_all_but_a_call)
     while (!in_pile.entered)
         pthread_cond_wait(&in_pile.moved, &in_pile.lock);
     pthread_mutex_unlock(&in_pile.lock);
-    send_command(committer, &story, make_enqueue(job));
-    send_command(committer, &story, complete_a); /* joins the first */
-    check_ok(committer_send(committer, called, &story));
-    send_command(committer, &story, make_enqueue(job));
-    send_command(committer, &story, complete_b); /* is behind a call */
+    for (const char *next = arrives; *next; next++) {
+        struct command *c = NULL;
+        if (*next == '!') {
+            check_ok(committer_send(committer, called, &story));
+            continue;
+        }
+        c = *next == 'c' ? completions[completed++] : make_enqueue(job);
+        c->in_order = *next == 'E';
+        send_command(committer, &story, c);
+    }
     let_go(&in_pile);
     hold_up(NULL, &story.done); /* until all are answered */
-    check_str(story.text, "ece!ec");
+    check_str(story.text, done);
     committer_free(committer);
-    check_int(state_of(&w, a), JOB_COMPLETED);
-    check_int(state_of(&w, b), JOB_COMPLETED);
+    check_int(completed, 2);
+    check_int(state_of(&w, runs[0]), JOB_COMPLETED);
+    check_int(state_of(&w, runs[1]), JOB_COMPLETED);
     check_books(&w);
     world_end(&w);
+}
+
+TEST(completions_overtake_all_but_a_call)
+{
+    check_order("ec!ec", "ece!ec");
+}
+
+TEST(a_completion_does_not_overtake_what_its_handler_did_not_wait_for)
+{
+    check_order("ecEc", "eceec");
 }
