@@ -271,7 +271,10 @@ static void write_gauge(struct metrics *m, const char *name, int64_t value,
 
 static void write_node(struct metrics *m, const struct node_status *s, int64_t now)
 {
-    write_gauge(m, "holdfast_ready", s->ready && !s->broken, "1: workers may start.");
+    write_gauge(m, "holdfast_ready", s->ready && !s->broken && !s->away,
+                "1: workers may start.");
+    write_gauge(m, "holdfast_store_writable", !s->broken && !s->away,
+                "1: the store takes what is written; 0: it did not, and is tried again.");
     write_gauge(m, "holdfast_recovering", s->recovering, "1: a recovery is under way.");
     write_gauge(m, "holdfast_throttled", s->throttled_until > now,
                 "1: old work is held back after a start that recovered something.");

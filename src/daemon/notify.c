@@ -43,5 +43,5 @@ int64_t notify_watchdog_us(void)
     if (!text || (pid && strtoll(pid, NULL, 10) != getpid()))
         return 0;
     long long us = strtoll(text, NULL, 10);
-    return us > 1 ? us / 2 : 0;
+    return us > 0 ? us : 0;
 }

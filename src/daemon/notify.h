@@ -11,5 +11,5 @@
 /* Sends "READY=1\nSTATUS=..." and the like.  What cannot be sent is not missed. */
 void notify_service(const char *format, ...) printf_like(1, 2);
 
-/* How often WATCHDOG=1 is expected: half of what WATCHDOG_USEC allows; 0: never. */
+/* How long systemd waits for WATCHDOG=1 before it ends us; 0: it does not. */
 int64_t notify_watchdog_us(void);

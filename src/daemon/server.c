@@ -79,6 +79,8 @@ static void on_turned(void *arg, const struct node_status *status)
 
     if (server->phase != SERVING)
         server->quiet = server->quiet || status->capacity == 0;
+    else if (status->away)
+        notify_service("STATUS=Not ready: %s", status_of(status->away)->title);
     else if (status->recovering)
         notify_service("STATUS=Recovering: %lld jobs resolved",
                        (long long)status->recovered);
@@ -353,25 +355,6 @@ static int open_http(struct server *server)
     return r;
 }
 
-static void on_watchdog(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    (void)arg;
-    notify_service("WATCHDOG=1");
-}
-
-static int start_watchdog(struct server *server)
-{
-    int64_t us = notify_watchdog_us();
-    struct timeval often = { us / US_PER_S, us % US_PER_S };
-    if (us == 0)
-        return 0;
-    server->watchdog =
-        event_new(server->loop, -1, EV_PERSIST | EV_TIMEOUT, on_watchdog, server);
-    return server->watchdog && event_add(server->watchdog, &often) == 0 ? 0 : -HF_NOMEM;
-}
-
 /* The one line that is for a person, not for a log. */
 static void greet(const struct server *server)
 {
@@ -408,7 +391,9 @@ static int open_parts(struct server *server, const char *token)
         r = open_api(server, token);
     if (r == 0)
         r = open_http(server);
-    return r == 0 ? start_watchdog(server) : r;
+    if (r == 0)
+        r = watchdog_start(&server->watchdog, server->loop, server->node, log_of(server));
+    return r;
 }
 
 /* The listeners are up before the node's threads, and with them recovery, start.
@@ -465,8 +450,7 @@ static void end(struct server *server)
     for (int i = 0; i < SIGNALS; i++)
         if (server->signals[i])
             event_free(server->signals[i]);
-    if (server->watchdog)
-        event_free(server->watchdog);
+    watchdog_stop(&server->watchdog);
     if (server->draining)
         event_free(server->draining);
     if (server->loop)

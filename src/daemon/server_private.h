@@ -15,6 +15,7 @@
 #include "daemon/commands.h"
 #include "daemon/log_stderr.h"
 #include "daemon/server.h"
+#include "daemon/watchdog.h"
 #include "exec/runner.h"
 #include "exec/webhook_sender.h"
 #include "net/http_server.h"
@@ -28,7 +29,8 @@ struct server {
     struct log_stderr log;
     struct event_base *loop;
     struct event *signals[SIGNALS];
-    struct event *watchdog, *draining;
+    struct event *draining;
+    struct watchdog watchdog;
     char state_dir[PATH_MAX]; /* without links: others compare it with theirs */
     struct lockfile *state_lock;
     struct address_policy *policy;

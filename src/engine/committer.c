@@ -214,6 +214,7 @@ static void *committer_main(void *arg)
                 : mailbox_wait_until(committer->box, sleep_us(committer, due));
         if (event == MAILBOX_CLOSED)
             break;
+        engine_step(committer->engine);
         if (event == MAILBOX_MAIL) {
             let_come_back(committer);
             take_mail(committer);
@@ -283,6 +284,11 @@ void committer_free(struct committer *committer)
 bool committer_is_self(const struct committer *committer)
 {
     return pthread_equal(pthread_self(), committer->thread) != 0;
+}
+
+size_t committer_pulse(const struct committer *committer)
+{
+    return atomic_load_explicit(&committer->engine->pulse, memory_order_relaxed);
 }
 
 static int put(struct committer *committer, struct command *command, bool bounded)

@@ -61,5 +61,9 @@ must_check int committer_call(struct committer *committer,
 must_check int committer_send(struct committer *committer,
                               void (*fn)(struct engine *engine, void *arg), void *arg);
 
+/* A number that rises while the thread does something, and whenever a message has come:
+ * see engine_step().  Any thread may ask. */
+size_t committer_pulse(const struct committer *committer);
+
 /* True in the committer's thread: where nothing may wait for an answer. */
 bool committer_is_self(const struct committer *committer);

@@ -2,7 +2,8 @@
  *
  * duties.c -- what time makes due, in the order of its urgency.
  *
- *   beat       renew our lease, before we judge anyone else's
+ *   beat       renew our lease, before we judge anyone else's; while the store is
+ *              away it is what is tried, and what proves that it is back
  *   recovery   one chunk, while there is one under way
  *   classes    one chunk, after the kinds of the nodes changed
  *   fire       schedules make their jobs
@@ -126,8 +127,9 @@ static int64_t renew(struct engine *engine, bool postgres)
         return r;
     if (postgres && engine->owner_id == 0)
         return engine_reborn(engine); /* it has failed before */
-    /* On SQLite nobody judges us; the beat is only for "when it stopped". */
-    if (engine->owner_id == 0 || (!postgres && engine->run_count == 0))
+    /* On SQLite nobody judges us; the beat is only for "when it stopped", and for a
+     * disk that took nothing the last time. */
+    if (engine->owner_id == 0 || (!postgres && engine->run_count == 0 && !engine->away))
         return 0;
     r = engine_duty(engine, beat, NULL);
     if (r >= 0)
@@ -141,6 +143,7 @@ static int64_t do_beat(struct engine *engine, int64_t now)
         return 0;
     bool postgres = db_engine(engine->store->db) == DB_POSTGRES;
     int64_t r = renew(engine, postgres);
+    engine_set_away(engine, r < 0 ? (int)r : 0);
     if (r >= 0) {
         engine->next_beat = now + engine->settings.lease_us / 3;
         return 0;

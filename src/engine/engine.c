@@ -56,6 +56,28 @@ void engine_set_capacity(struct engine *engine, size_t capacity)
     engine->next_poll = 0; /* look for work */
 }
 
+/* ---- is the store there? ---- */
+
+void engine_set_away(struct engine *engine, int code)
+{
+    if (code == -HF_UNKNOWN)
+        code = -HF_UNAVAILABLE; /* its answer could not */
+    if (engine->away == code)
+        return;
+    engine->away = code;
+    if (code < 0)
+        engine->next_beat = 0; /* the proof that it is back */
+    if (engine->hooks.away)
+        engine->hooks.away(engine->hooks.arg, code);
+}
+
+void engine_missed(struct engine *engine, int code)
+{
+    if (code == -HF_UNAVAILABLE || code == -HF_UNKNOWN || code == -HF_IO ||
+        code == -HF_FULL || code == -HF_READONLY)
+        engine_set_away(engine, code);
+}
+
 /* ---- being somebody ---- */
 
 static struct owner describe_self(const struct engine *engine)

@@ -22,6 +22,8 @@
  * outside is holdfast.h (a thread around it: committer.h). */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "base/clock.h"
 #include "base/host.h"
 #include "base/lockfile.h"
@@ -60,6 +62,9 @@ struct engine_hooks {
     /* Webhooks are not as they were: what was taken and not sent yet should be given
      * back, and taken as they are now. */
     void (*webhooks_changed)(void *arg);
+    /* The store does not take what is written, or does again: engine->away has changed.
+     * At once, also in the middle of a pile that waits for it. */
+    void (*away)(void *arg, int code);
 };
 
 /* What a kind's jobs get where they do not say otherwise themselves; before the
@@ -120,12 +125,14 @@ struct engine {
     char *state_dir;        /* or NULL */
     int64_t owner_id;       /* this node's; 0 for a producer on SQLite */
     int64_t pile;           /* number of the last one */
+    atomic_size_t pulse;    /* rises with each step; the one thing others may read */
     int64_t now_last;       /* time never goes back for us */
     int64_t now_mono;       /* monotonic, at that moment */
     struct {                /* on PostgreSQL, whose clock decides about leases: its */
         int64_t time, mono; /* time at that moment of our monotonic clock; 0: not asked */
     } database;
     int broken;       /* -HF_IO...: not trusted until reopened; 0 */
+    int away;         /* -HF_...: the store does not take what is written; 0 */
     int failure_told; /* -HF_...: the last failed duty the log was told of; 0 */
     int64_t failure_told_at;
     bool unsure;           /* whether pile number `pile` is in: its notes wait for that */
@@ -248,6 +255,13 @@ must_check int engine_set_kinds(struct engine *engine, const char *const *kinds,
 
 /* ---- for the files of this floor ---- */
 
+/* A step is begun: a transaction, a try to connect, a turn of the committer.  What does
+ * not come to the next one for long is stuck, whatever it waits for. */
+static inline void engine_step(struct engine *engine)
+{
+    atomic_fetch_add_explicit(&engine->pulse, 1, memory_order_relaxed);
+}
+
 /* What one pile, or one duty's transaction, shares. */
 struct tx {
     struct engine *engine;
@@ -286,6 +300,12 @@ int64_t engine_look(struct engine *engine, int64_t (*work)(struct tx *tx, void *
 /* Tries to be connected again, for so long where time is real; leases are judged
  * anew from then on.  pile.c. */
 must_check int engine_reconnect(struct engine *engine, int64_t patience_us);
+
+/* A transaction has failed with this code: if that is the store's fault it is away from
+ * now on, until a beat is through.  engine.c. */
+void engine_missed(struct engine *engine, int code);
+/* Whether our beat was: 0, or why not. */
+void engine_set_away(struct engine *engine, int code);
 
 /* Another node has judged us dead, and has taken over our runs: stop them, and
  * go on as a new owner.  Where that fails we are nobody (owner_id 0) until the

@@ -286,6 +286,7 @@ static int settle(struct engine *engine)
 
 static int begin_looking(struct engine *engine, struct tx *tx)
 {
+    engine_step(engine);
     int r = engine->unsure ? settle(engine) : 0;
     int64_t now = engine_now(engine);
     if (r == 0)
@@ -317,8 +318,10 @@ static int commit(struct engine *engine, int r)
     } else {
         store_rollback(engine->store);
     }
-    if (r < 0)
+    if (r < 0) {
+        engine_missed(engine, r);
         subscriptions_doubt(&engine->subscriptions);
+    }
     if (r == 0)
         notes_publish(engine);
     else if (r != -HF_UNKNOWN && !engine->unsure)
@@ -367,6 +370,7 @@ static int undo(struct tx *tx, struct notes_mark mark)
 static int run_alone(struct tx *tx, struct command **command)
 {
     struct notes_mark mark = notes_mark(tx->engine);
+    engine_step(tx->engine);
     int r = store_savepoint(tx->store);
     if (r < 0)
         return r;
@@ -410,6 +414,7 @@ int engine_reconnect(struct engine *engine, int64_t patience_us)
     int r = db_reconnect(engine->store->db);
     while (r < 0 && real && clock_mono_us(engine->clock) < until) {
         nanosleep(&(struct timespec){ .tv_nsec = 50 * 1000 * 1000 }, NULL);
+        engine_step(engine);
         r = db_reconnect(engine->store->db);
     }
     if (r == 0)
@@ -551,5 +556,6 @@ int64_t engine_look(struct engine *engine, int64_t (*work)(struct tx *tx, void *
         r = done < 0 ? (int)done : engine->store->failed;
     }
     store_end_looking(engine->store);
+    engine_missed(engine, r);
     return r < 0 ? r : done;
 }

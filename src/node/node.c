@@ -116,6 +116,28 @@ static void hear_changed(void *arg)
         news->webhooks_changed = true;
 }
 
+static void open_news(struct node *node, struct letter *letter);
+
+/* In the middle of a turn, which may wait for the store for a while: nothing else that
+ * it has done so far is certain yet. */
+static void hear_away(void *arg, int code)
+{
+    struct node *node = arg;
+
+    pthread_mutex_lock(&node->status_lock);
+    node->status.away = code;
+    struct node_status status = node->status;
+    pthread_mutex_unlock(&node->status_lock);
+
+    struct news *news = node->engine ? news_new() : NULL;
+    if (!news)
+        return; /* being opened; or whoever asks sees it, and nobody is told */
+    news->turned = true;
+    news->status = status;
+    news->letter.open = open_news;
+    send(node, &news->letter);
+}
+
 static bool ask_adopt(void *arg, const struct job_row *row)
 {
     struct node *node = arg;
@@ -145,6 +167,7 @@ static struct node_status status_of_engine(const struct node *node,
         .ready = engine->ready,
         .recovering = engine->recovery != NULL,
         .broken = node->deaf ? -HF_NOMEM : engine->broken,
+        .away = engine->away,
         .found_dead = engine->found_dead,
         .owner_id = engine->owner_id,
         .started_at = engine->started_at,
@@ -164,8 +187,6 @@ static bool is_news(const struct node_status *a, const struct node_status *b)
            a->broken != b->broken || a->recovered != b->recovered ||
            a->lease_until != b->lease_until || a->capacity != b->capacity;
 }
-
-static void open_news(struct node *node, struct letter *letter);
 
 static void end_turn(void *arg, const struct engine *engine)
 {
@@ -411,6 +432,23 @@ void node_status(struct node *node, struct node_status *ret)
     pthread_mutex_unlock(&node->status_lock);
 }
 
+size_t node_pulse(const struct node *node)
+{
+    return node->committer ? committer_pulse(node->committer) : 0;
+}
+
+static void do_nothing(struct engine *engine, void *arg)
+{
+    (void)engine;
+    (void)arg;
+}
+
+void node_ask_pulse(struct node *node)
+{
+    if (node->committer) /* without memory it is asked by its next duty */
+        (void)!committer_send(node->committer, do_nothing, NULL);
+}
+
 const struct settings *node_settings(const struct node *node)
 {
     return &node->settings;
@@ -420,16 +458,17 @@ const struct settings *node_settings(const struct node *node)
 
 static struct engine_hooks hooks_of(struct node *node)
 {
-    return (struct engine_hooks){
-        .arg = node,
-        .started = hear_started,
-        .stop_run = hear_stop,
-        .ready = hear_ready,
-        .told = hear_told,
-        .adopt = node->calls.adopt ? ask_adopt : NULL,
-        .deliveries_due = node->calls.deliveries_due ? hear_due : NULL,
-        .webhooks_changed = node->calls.webhooks_changed ? hear_changed : NULL
-    };
+    return (struct engine_hooks){ .arg = node,
+                                  .started = hear_started,
+                                  .stop_run = hear_stop,
+                                  .ready = hear_ready,
+                                  .told = hear_told,
+                                  .adopt = node->calls.adopt ? ask_adopt : NULL,
+                                  .deliveries_due =
+                                      node->calls.deliveries_due ? hear_due : NULL,
+                                  .webhooks_changed =
+                                      node->calls.webhooks_changed ? hear_changed : NULL,
+                                  .away = hear_away };
 }
 
 /* Accepts what was opened half way. */

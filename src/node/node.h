@@ -30,11 +30,12 @@ struct letter {
     void (*open)(struct node *node, struct letter *letter);
 };
 
-/* What the engine knew after its last turn. */
+/* What the engine knew after its last turn; `away` is known at once. */
 struct node_status {
     bool ready;      /* workers may start */
     bool recovering; /* a recovery is under way */
     int broken;      /* -HF_...: the store is not trusted any more; 0 */
+    int away;        /* -HF_...: it does not take what is written, for now; 0 */
     int found_dead;  /* nodes that had not signed off when this one came */
     int64_t owner_id;
     int64_t started_at;
@@ -134,6 +135,11 @@ must_check int node_look(struct node *node, enum reader reader, struct look *loo
 /* ---- the state of things ---- */
 
 void node_status(struct node *node, struct node_status *ret);
+
+/* Is the committer alive?  Its pulse, see committer_pulse(); it rises by itself only
+ * while there is something to do, so ask for a beat, and look again later. */
+size_t node_pulse(const struct node *node);
+void node_ask_pulse(struct node *node);
 
 /* The engine's settings, as they were given. */
 const struct settings *node_settings(const struct node *node);

@@ -2,11 +2,11 @@
 //
 // Starts: who is refused, who is answered first, what a crash leaves and how gently
 // work begins again; and what systemd is told.
-import { spawn } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { onPostgres, run, startServer } from './lib/server.mjs'
+import { startSystemd } from './lib/systemd.mjs'
 import { startTarget } from './lib/target.mjs'
 import { check, equal, has, test, until } from './lib/test.mjs'
 
@@ -185,18 +185,11 @@ test('recovery_action = fail leaves the decision to a person', async (t) => {
 })
 
 test('systemd is told: listening, ready, alive, stopping', async (t) => {
-    const socket = join(t.folder, 'notify')
-    const file = join(t.folder, 'told')
-    const perl = `use IO::Socket::UNIX; use Socket; my $s = IO::Socket::UNIX->new(Type => SOCK_DGRAM, Local => $ARGV[0]) or die;
-        open(my $f, ">>", $ARGV[1]); $f->autoflush(1); while (defined $s->recv(my $m, 4096)) { print $f "$m\\n" }`
-    const listener = spawn('perl', ['-e', perl, socket, file], { stdio: 'ignore' })
-    t.defer(() => listener.kill('SIGKILL'))
-    await until('somebody listens', () => existsSync(socket))
-    const told = (part) => until(`systemd hears ${part}`, () => existsSync(file) && readFileSync(file, 'utf8').includes(part))
-    const server = await startServer(t, { env: { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '200000' } })
-    await told('READY=1')
-    await told('STATUS=Ready')
-    await told('WATCHDOG=1')
+    const systemd = await startSystemd(t, 200)
+    const server = await startServer(t, { env: systemd.env })
+    await systemd.hears('READY=1')
+    await systemd.hears('STATUS=Ready')
+    await systemd.hears('WATCHDOG=1')
     await server.stop()
-    await told('STOPPING=1')
+    await systemd.hears('STOPPING=1')
 })
