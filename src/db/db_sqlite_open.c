@@ -170,12 +170,16 @@ static int configure(struct sqlite *s, const struct db_options *options)
      * writing it again.  The cache holds the live part of the indexes; the log
      * is folded back every 16 MiB and cut to 64 after a burst.  No mmap: an
      * I/O error would be a SIGBUS in somebody's process.  Whole tables are sorted
-     * by readers only: in files, once they are larger than the cache. */
+     * by readers only: in files, once they are larger than the cache.  No spilling:
+     * SQLite up to 3.50.1 loses, in a crash, what is committed after a savepoint was
+     * undone whose pages had spilled; a transaction is as large as its commands, and
+     * those are in memory anyway. */
     static const char settings[] = "PRAGMA page_size = 4096;"
                                    "PRAGMA synchronous = FULL;"
                                    "PRAGMA foreign_keys = OFF;"
                                    "PRAGMA temp_store = MEMORY;"
                                    "PRAGMA cache_size = -16384;"
+                                   "PRAGMA cache_spill = OFF;"
                                    "PRAGMA secure_delete = OFF;"
                                    "PRAGMA mmap_size = 0;"
                                    "PRAGMA wal_autocheckpoint = 4096;"
