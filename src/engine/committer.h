@@ -3,11 +3,11 @@
  * committer.h -- the one thread that writes.
  *
  * Why it exists: the engine is a set of rules without a thread; this is the
- * thread.  It takes everything that has arrived in its mailbox, has it applied
- * as one pile with one commit, and turns to what time has made due:
+ * thread.  It takes what has arrived in its mailbox, has it applied as one pile
+ * with one commit, and turns to what time has made due:
  *
  *   wait for mail, or for the engine's next duty
- *   take all of it; engine_apply(); every command is answered
+ *   take a pile of it (up to a call); engine_apply(); every command is answered
  *   engine_tick()
  *
  * There is no artificial delay: a pile is what arrived during the last commit.

@@ -10,7 +10,8 @@
  *
  * PILE.  One transaction in four steps: completions (set-based, they load
  * nothing); everything else in the order of arrival, over jobs loaded in one
- * go; flush; claims, which see what was enqueued a moment before.  If the pile
+ * go; flush, and the same for completions that have arrived meanwhile; claims,
+ * which see what was enqueued a moment before.  If the pile
  * fails it is applied a second time with a savepoint per command, so that one
  * bad command fails alone.  If the answer to COMMIT is lost, the pile's number
  * in the owner's row tells whether it is in.

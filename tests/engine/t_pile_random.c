@@ -3,12 +3,13 @@
  * Random piles against the same commands one by one: two worlds live the same
  * story, one in piles and one a command at a time, and after each chapter every
  * answer and every job must be the same in both.  Some of the piles hold a
- * command that the store refuses, so both passes are walked through.
+ * command that the store refuses, so both passes are walked through; and some are
+ * joined by completions that arrive while they are applied.
  *
  * HF_TEST_SEED replays a story; the seed is in the report. */
 #include "acts.h"
 
-enum { STEPS = 40, MOST_JOBS = 2000, MOST_COMMANDS = 20, MOST_BATCH = 4 };
+enum { STEPS = 40, MOST_JOBS = 2000, MOST_COMMANDS = 20, MOST_LATE = 4, MOST_BATCH = 4 };
 
 static const char *const sessions[] = { "s1", "s2" };
 static const char *const keys[] = { NULL, NULL, NULL, NULL, "k1", "k2" };
@@ -215,18 +216,64 @@ static int wish_for_pile(struct story *s, struct wish *wishes)
     return n;
 }
 
+/* Hands those at the end of the pile over, once. */
+static size_t join_late(void *arg, struct command **to, size_t most)
+{
+    struct test_pile *late = arg;
+    size_t n = late->count;
+    check(n <= most);
+    memcpy(to, late->list, n * sizeof(*to));
+    late->count = 0;
+    return n;
+}
+
+/* All but the last few are in the pile; those come late.  True if it was applied twice. */
+static bool apply_together(struct story *s, const struct test_pile *all, int late_count)
+{
+    struct engine *engine = s->together.engine;
+    struct test_pile pile = *all, late = { .count = (size_t)late_count };
+    uint64_t passes = engine->totals.second_passes;
+    pile.count -= late.count;
+    memcpy(late.list, &all->list[pile.count], late.count * sizeof(*late.list));
+    engine->latecomers = (struct latecomers){ join_late, &late };
+    pile_apply(&s->together, &pile);
+    engine->latecomers = (struct latecomers){ 0 };
+    if (late.count > 0) /* it did not come so far: they are the next pile */
+        pile_apply(&s->together, &late);
+    return engine->totals.second_passes != passes;
+}
+
+/* In the order in which the pile has applied them: latecomers before the claims, or
+ * at the end if it took a second pass. */
+static void apply_apart(struct story *s, const struct test_pile *all, int late_count,
+                        bool twice)
+{
+    size_t late = all->count - (size_t)late_count, claims = late;
+    while (claims > 0 && all->list[claims - 1]->op == OP_CLAIM)
+        claims--;
+    for (size_t i = 0; i < claims; i++)
+        (void)world_apply(&s->apart, all->list[i]);
+    for (size_t i = late; i < all->count && !twice; i++)
+        (void)world_apply(&s->apart, all->list[i]);
+    for (size_t i = claims; i < late; i++)
+        (void)world_apply(&s->apart, all->list[i]);
+    for (size_t i = late; i < all->count && twice; i++)
+        (void)world_apply(&s->apart, all->list[i]);
+}
+
 static void one_chapter(struct story *s)
 {
     struct wish wishes[MOST_COMMANDS];
     struct test_pile pile = { 0 }, single = { 0 };
-    int n = wish_for_pile(s, wishes);
+    int n = wish_for_pile(s, wishes), late = s->job_count ? pick(s, MOST_LATE) : 0;
+    for (int i = 0; i < late; i++)
+        wishes[n++] = make_wish(s, OP_COMPLETE);
     for (int i = 0; i < n; i++) {
         pile_add(&pile, command_for(s, &wishes[i], true));
         pile_add(&single, command_for(s, &wishes[i], false));
     }
-    pile_apply(&s->together, &pile);
-    for (int i = 0; i < n; i++)
-        (void)world_apply(&s->apart, single.list[i]);
+    bool twice = apply_together(s, &pile, late);
+    apply_apart(s, &single, late, twice);
     for (int i = 0; i < n; i++)
         same_answer(s, pile.list[i], single.list[i]);
     for (int i = 0; i < n; i++)
