@@ -191,6 +191,52 @@ TEST(what_a_commit_that_never_arrived_would_have_begun_is_forgotten)
     relay_end(relay);
 }
 
+struct late {
+    struct command *command;
+    int asked, answered;
+};
+
+static size_t come_late(void *arg, struct command **to, size_t most)
+{
+    struct late *late = arg;
+    check(most > 0);
+    *to = late->command;
+    return late->asked++ == 0 ? 1 : 0;
+}
+
+static void count_answer(struct command *c, void *arg)
+{
+    check_ok(c->result);
+    ((struct late *)arg)->answered++;
+}
+
+TEST(who_joined_a_pile_is_answered_once_wherever_its_commit_was_lost)
+{
+    for (int cut = 0; cut < RELAY_CUTS; cut++) {
+        struct world w;
+        struct relay *relay = open_behind_relay(&w);
+        relay->meanwhile = NULL; /* the line is lost, the database is there */
+        int64_t first = enqueue_kind(&w, "crawl");
+        struct late late = { .command = command_new(OP_COMPLETE) };
+        late.command->complete.job_id = first;
+        late.command->complete.owner_id = w.engine->owner_id;
+        late.command->done = count_answer;
+        late.command->done_arg = &late;
+        w.engine->latecomers = (struct latecomers){ come_late, &late };
+        relay_aim(relay, (enum relay_cut)cut, 1, 0);
+        int64_t second = enqueue_kind(&w, "crawl");
+        check_int(relay->cuts, 1);
+        check_int(late.answered, 1);
+        check_int(state_of(&w, first), JOB_COMPLETED);
+        check_int(state_of(&w, second), JOB_RUNNING);
+        check_int(w.started_count, 2);
+        check_int(w.engine->run_count, 1);
+        command_free(late.command);
+        world_close(&w);
+        relay_end(relay);
+    }
+}
+
 /* ---- a rebirth that fails ---- */
 
 static void lose_the_connection(void *arg, int64_t job_id, int type)
