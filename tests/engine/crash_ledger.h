@@ -17,14 +17,18 @@ enum about {
     ABOUT_JOB,
     ABOUT_PRUNED,
     ABOUT_QUEUE,
-    ABOUT_PROJECT,
+    ABOUT_PROJECT, /* states: IN(PROJECT_THERE)... */
     ABOUT_HOLD,
     ABOUT_KEY,
     ABOUT_SESSION,
     ABOUT_SCHEDULE, /* states: IN(1) it is there, IN(0) it is not */
-    ABOUT_WEBHOOK,  /* the same; and each event that it wants has its delivery */
-    ABOUT_DELIVERY,
+    ABOUT_ENDPOINT, /* the same, beside its schedule */
+    ABOUT_WEBHOOK,  /* the same; with a name: each event of that type has its delivery */
+    ABOUT_DELIVERY, /* states: IN(0) it is not there */
+    ABOUT_TOKEN,    /* states as a schedule's */
 };
+
+enum { PROJECT_GONE, PROJECT_THERE, PROJECT_PAUSED, PROJECT_GOING };
 
 struct promise {
     size_t from, until; /* points, both included */
@@ -32,16 +36,20 @@ struct promise {
     const char *what;
     bool passing;     /* it ends when its subject is touched */
     int64_t id;       /* of the job, hold; of the jobs of a key, the first */
-    const char *name; /* of the project, key, session */
+    const char *name; /* of the project, key, session, token; a webhook's event */
     unsigned states;  /* those it may be in, by bit */
     /* of a job, where they are promised */
     struct slice payload;
-    const char *result, *progress, *message;
+    const char *result, *progress, *message, *output;
     int64_t retry;       /* which job is its retry; -1: some job is */
     int64_t lease_until; /* of a session: at least */
+    int asked;           /* of a session, by an operator; 0: does not matter */
     int error_type, reason, priority;
-    int64_t fires; /* of a schedule: at least */
-    int tries;     /* of a delivery */
+    int64_t fires;       /* of a schedule: at least */
+    int paused;          /* of a schedule: these bits */
+    int64_t runs, fails; /* of an endpoint: how many; how many failures in a row */
+    const char *request; /* of an endpoint */
+    int tries;           /* of a delivery */
     bool same_owner;
     int64_t owner;
     struct queue queue;
@@ -118,6 +126,7 @@ static inline const char *job_breaks(struct world *w, const struct promise *p)
 {
     struct store *store = w->engine->store;
     struct job_row row = { 0 }, retry = { 0 };
+    struct slice output = { 0 };
     int r = store_job_get(store, p->id, &w->arena, &row);
     if (r < 0)
         return r == -HF_NOT_FOUND ? "the job is not there" : "it cannot be read";
@@ -134,6 +143,9 @@ static inline const char *job_breaks(struct world *w, const struct promise *p)
         return "another progress";
     if (!text_is(row.run.error.message, p->message))
         return "another message";
+    if (p->output && (store_output_get(store, p->id, &w->arena, &output) < 0 ||
+                      !text_is(output, p->output)))
+        return "another output";
     if (p->error_type && row.run.error.type != p->error_type)
         return "another type of error";
     if (p->reason && job->retry_reason != p->reason)
@@ -199,6 +211,8 @@ static inline const char *session_breaks(struct world *w, const struct promise *
         store_owner_by_session(w->engine->store, slice_of(p->name), &w->arena, &owner);
     if (r < 0 || owner.id != p->id || owner.state != OWNER_ALIVE)
         return "the session is not alive";
+    if (p->asked && owner.command != p->asked)
+        return "it is not asked for that any more";
     return owner.lease_until >= p->lease_until ? NULL : "its lease was not renewed";
 }
 
@@ -213,7 +227,60 @@ static inline const char *schedule_breaks(struct world *w, const struct promise 
         return r == 0 ? "it is back" : "the schedule is not there";
     if (p->priority && s.priority != p->priority)
         return "another priority";
+    if ((s.paused & p->paused) != p->paused)
+        return "it is not paused";
     return s.fire_count < p->fires ? "fire times are gone" : NULL;
+}
+
+static inline const char *endpoint_breaks(struct world *w, const struct promise *p)
+{
+    struct endpoint e = { 0 };
+    int r = store_endpoint_get(w->engine->store, p->id, &w->arena, &e);
+    if (r < 0 && r != -HF_NOT_FOUND)
+        return "it cannot be read";
+    if (!(p->states >> (r == 0) & 1))
+        return r == 0 ? "it is back" : "the endpoint is not there";
+    if (!text_is(e.request, p->request))
+        return "another request";
+    if (e.run_count != p->runs)
+        return "its runs are counted wrongly";
+    return e.failures_in_row != p->fails ? "its failures are counted wrongly" : NULL;
+}
+
+static inline const char *project_breaks(struct world *w, const struct promise *p)
+{
+    static const char *const words[] = { "it is not there", "it is there", "it is paused",
+                                         "it is being deleted" };
+    struct store *store = w->engine->store;
+    int state = PROJECT_GONE;
+    if (store_projects_reload(store) < 0)
+        return "it cannot be read";
+    for (size_t i = 0; i < store->project_count; i++) {
+        const struct project *project = &store->projects[i];
+        if (strcmp(project->name, p->name) == 0)
+            state = project->deleting ? PROJECT_GOING
+                    : project->paused ? PROJECT_PAUSED
+                                      : PROJECT_THERE;
+    }
+    return p->states >> state & 1 ? NULL : words[state];
+}
+
+static inline const char *token_breaks(struct world *w, const struct promise *p)
+{
+    struct token *list = NULL;
+    size_t count = 0;
+    bool there = false;
+    if (store_tokens(w->engine->store, &w->arena, &list, &count) < 0)
+        return "it cannot be read";
+    for (size_t i = 0; i < count; i++)
+        if (list[i].id == p->id) {
+            there = true;
+            if (!slice_equal(list[i].name, slice_of(p->name)))
+                return "another name";
+        }
+    if (!(p->states >> there & 1))
+        return there ? "it is back" : "the token is not there";
+    return NULL;
 }
 
 /* An event and its deliveries are one transaction: there are as many of one as of the
@@ -233,7 +300,7 @@ static inline const char *webhook_breaks(struct world *w, const struct promise *
         return "its deliveries cannot be read";
     if (r < 0)
         return count > 0 ? "its deliveries are still there" : NULL;
-    return (size_t)events_of(w, 0, "job.enqueued", NULL) == count
+    return !p->name || (size_t)events_of(w, 0, p->name, NULL) == count
                ? NULL
                : "an event is without its delivery, or the other way round";
 }
@@ -241,10 +308,11 @@ static inline const char *webhook_breaks(struct world *w, const struct promise *
 static inline const char *delivery_breaks(struct world *w, const struct promise *p)
 {
     struct delivery d = { 0 };
-    if (store_delivery_get(w->engine->store, p->id, &w->arena, &d) < 0)
-        return "the delivery is not there";
+    int r = store_delivery_get(w->engine->store, p->id, &w->arena, &d);
+    if (r < 0 && r != -HF_NOT_FOUND)
+        return "it cannot be read";
     if (!(p->states >> d.state & 1))
-        return "in another state";
+        return r < 0 ? "the delivery is not there" : "in another state";
     if (d.tries != p->tries)
         return "its tries are counted wrongly";
     return d.taken_by ? "it still belongs to the node that crashed" : NULL;
@@ -254,7 +322,6 @@ static inline const char *promise_breaks(struct world *w, const struct promise *
 {
     struct store *store = w->engine->store;
     struct job_row row;
-    int64_t id = 0;
     switch (p->about) {
     case ABOUT_JOB:
         return job_breaks(w, p);
@@ -265,8 +332,7 @@ static inline const char *promise_breaks(struct world *w, const struct promise *
     case ABOUT_QUEUE:
         return queue_breaks(w, p);
     case ABOUT_PROJECT:
-        return store_project(store, slice_of(p->name), &id) < 0 ? "it is not there"
-                                                                : NULL;
+        return project_breaks(w, p);
     case ABOUT_HOLD:
         return hold_breaks(w, p);
     case ABOUT_KEY:
@@ -275,10 +341,14 @@ static inline const char *promise_breaks(struct world *w, const struct promise *
         return session_breaks(w, p);
     case ABOUT_SCHEDULE:
         return schedule_breaks(w, p);
+    case ABOUT_ENDPOINT:
+        return endpoint_breaks(w, p);
     case ABOUT_WEBHOOK:
         return webhook_breaks(w, p);
     case ABOUT_DELIVERY:
         return delivery_breaks(w, p);
+    case ABOUT_TOKEN:
+        return token_breaks(w, p);
     }
     return "what is it about?";
 }

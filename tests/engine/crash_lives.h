@@ -5,8 +5,9 @@
  *   2  the recovery is interrupted by crashes, at several places
  *   3  recovered work in its lane; an owner dies, a deadline passes; a producer in
  *      another process; a graceful close with work under way
- *   4  a kill, and a start that leaves the dead to the sweep
- *   5  other kinds; what is old is removed, chain by chain; the last close */
+ *   4  a kill, and a start that adopts one run and leaves the dead to the sweep
+ *   5  other kinds; a receiver that is gone; what is old is removed, chain by chain;
+ *      the last close */
 #pragma once
 
 #include <sqlite3.h>
@@ -96,6 +97,9 @@ static inline void story_owners(struct script *s)
                                  .states = IN(JOB_CANCELLED) });
     require(s, s->w.engine->totals.work.stale > 0);
     finish_job_of(s, "lazy", ids[1]); /* slow, but it lived */
+    int64_t id = put_job(s, job, true);
+    take_job(s, "dead", id); /* another owner by the same name */
+    finish_job_of(s, "dead", id);
 }
 
 /* A second process enqueues into the same file. */
@@ -161,9 +165,12 @@ static inline void third_life(struct script *s)
 {
     live(s);
     touch_sessions(s);
+    drop_endpoint(s, s->held);
+    story_projects_end(s);
     work_off(s, 35); /* recovered work, one worker after another */
     story_owners(s);
     story_producer(s);
+    story_sender(s);
     enqueue_local(s, 4);
     require_int(s, s->w.engine->run_count, 3);
     close_gracefully(s);
@@ -171,24 +178,33 @@ static inline void third_life(struct script *s)
 
 /* ---- life 4 ---- */
 
+/* It has lived on without the node. */
+static inline bool adopt_one(void *world, const struct job_row *row)
+{
+    return row->job.id == ((struct script *)world)->adopted;
+}
+
 static inline void fourth_life(struct script *s)
 {
     int64_t here[8];
     live(s);
     pass(s, 2 * US_PER_S);
     size_t n = runs_here(s, here, array_len(here));
-    require(s, n > 0);
+    require(s, n > 1);
     die(s, CRASH_KEEP, 0);
+    s->adopted = here[0];
+    s->w.adopt = adopt_one;
     s->w.settings.recovery_on_startup = false;
     s->w.settings.zombie_threshold_us = 30 * US_PER_S;
     s->w.settings.cleanup_interval_us = 20 * US_PER_S;
     s->w.capacity = 0;
     live(s);
-    for (size_t i = 0; i < n; i++)
+    require(s, local_run_find(s->w.engine, s->adopted) != NULL);
+    for (size_t i = 1; i < n; i++)
         touch(s, ABOUT_JOB, here[i]);
     pass(s, 45 * US_PER_S);
     s->acked = crash_disk_changes(s->disk);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 1; i < n; i++)
         promise(
             s, (struct promise){
                    .what = "swept",
@@ -197,6 +213,7 @@ static inline void fourth_life(struct script *s)
                    .error_type = ERROR_CRASH,
                    .message = "Worker crashed or timed out (no response after threshold)",
                    .retry = -1 });
+    finish_here(s, s->adopted, "{\"adopted\":true}");
     close_gracefully(s);
     s->w.settings.recovery_on_startup = true;
 }
@@ -216,13 +233,23 @@ static inline void jump(struct script *s, int64_t us)
 static inline void story_retention(struct script *s)
 {
     size_t before = s->ledger.count, pruned = 0;
+    struct command *again =
+        with_key(make_enqueue(work("q", "{\"key\":1}")), "once", "body");
     for (size_t i = 0; i < before; i++) {
         const struct promise *p = &s->ledger.list[i];
         if (p->about == ABOUT_JOB)
             ledger_forget(&s->ledger, p->id, crash_disk_changes(s->disk));
         touch(s, ABOUT_KEY, p->id);
     }
-    jump(s, 2 * US_PER_DAY);
+    s->w.wall += 2 * US_PER_DAY;
+    s->w.mono += 2 * US_PER_DAY;
+    int64_t once = perform(s, again)->enqueue.out[0].id; /* the key is free again */
+    promise(s, (struct promise){ .about = ABOUT_KEY,
+                                 .what = "key used again",
+                                 .name = "once",
+                                 .passing = true,
+                                 .id = once });
+    jump(s, 0);
     s->acked = crash_disk_changes(s->disk);
     for (size_t i = 0; i < before; i++) {
         struct promise old = s->ledger.list[i];
@@ -238,12 +265,15 @@ static inline void story_retention(struct script *s)
                                      .payload = old.payload });
     }
     require(s, pruned > 20 && pruned < before);
+    touch(s, ABOUT_KEY, once);
 }
 
 static inline void fifth_life(struct script *s)
 {
-    s->w.kinds[1] = "remote-before";
-    s->w.kind_count = 2;
+    int64_t deliveries[3];
+    s->w.adopt = NULL;
+    s->w.kinds[2] = "remote-before";
+    s->w.kind_count = 3;
     s->w.settings.event_level = EVENTS_EVERY;
     s->w.settings.retention_completed_us = s->w.settings.retention_failed_us = US_PER_DAY;
     live(s);
@@ -251,7 +281,13 @@ static inline void fifth_life(struct script *s)
     take_job(s, "s9", id);
     finish_job_of(s, "s9", id);
     touch_sessions(s);
+    story_receiver_gone(s, deliveries);
+    for (size_t i = 0; i < array_len(deliveries); i++)
+        touch(s, ABOUT_DELIVERY, deliveries[i]);
     story_retention(s);
+    for (size_t i = 0; i < array_len(deliveries); i++)
+        promise_delivery(s, deliveries[i], "old, and removed", 0, 0);
+    require_int(s, engine_set_kinds(s->w.engine, s->w.kinds, 1, NULL, 0), 0);
     jump(s, 31 * US_PER_DAY); /* owners that were resolved long ago */
     close_gracefully(s);
 }
@@ -266,7 +302,8 @@ static inline void script_init(struct script *s, struct crash_disk *disk, const 
     s->w.url = url;
     s->w.vfs = vfs;
     s->w.kinds[0] = "local";
-    s->w.kind_count = 1;
+    s->w.kinds[1] = "http";
+    s->w.kind_count = 2;
     s->w.on_started = on_node_started;
     s->disk = disk;
     s->stop_at = SIZE_MAX;

@@ -26,7 +26,12 @@ struct script {
     jmp_buf stopped;        /* where the script ends then */
     char broken[300];       /* what the script itself found wrong, and gave up */
     struct test_pile doing; /* commands under way */
+    bool final;             /* what this node begins now is not tried again */
+    int64_t held;           /* an endpoint that the first life leaves under way */
+    int64_t doomed;         /* the same: the last run of a project that is deleted */
+    int64_t adopted;        /* the run that lives on without its node */
     size_t acked;           /* point of the last acknowledgement */
+    bool used[OPS];         /* commands that have succeeded */
     bool applying, told;    /* a pile is under way; somebody has heard of it */
     struct engine *producer, *scheduler; /* set while a producer has its turn */
     char large[20 << 10];                /* a payload */
@@ -90,6 +95,8 @@ static inline void go(struct script *s)
     pile_apply(&s->w, &s->doing);
     s->applying = false;
     look_for_stop(s);
+    for (size_t i = 0; i < s->doing.count; i++)
+        s->used[s->doing.list[i]->op] |= s->doing.list[i]->result == 0;
 }
 
 static inline void promise(struct script *s, struct promise p)
@@ -160,7 +167,7 @@ static inline void on_node_started(void *world, int64_t job_id)
                                  .passing = true,
                                  .states = IN(JOB_FAILED),
                                  .error_type = ERROR_CRASH,
-                                 .retry = -1 });
+                                 .retry = s->final ? 0 : -1 });
 }
 
 static inline void arm(struct script *s, size_t at_the_latest)
@@ -327,6 +334,21 @@ static inline void finish_job_of(struct script *s, const char *session, int64_t 
     touch(s, ABOUT_JOB, id);
     perform(s, make_complete(session, id, "{\"ok\":true}"));
     promise_completed(s, id, "{\"ok\":true}");
+}
+
+/* The same for a run of this node, which has printed something. */
+static inline void finish_here(struct script *s, int64_t id, const char *result)
+{
+    struct command *c = make_complete(NULL, id, result);
+    c->complete.owner_id = s->w.engine->owner_id;
+    c->complete.output = SLICE("printed\n");
+    touch(s, ABOUT_JOB, id);
+    perform(s, c);
+    promise(s, (struct promise){ .what = "completed here",
+                                 .id = id,
+                                 .states = IN(JOB_COMPLETED),
+                                 .result = result,
+                                 .output = "printed\n" });
 }
 
 /* Fails with a retry (returned), or for good. */

@@ -2,22 +2,19 @@
  *
  * crash_story.h -- what happens in the script's first life.
  *
- * The schema is made; projects, queues, schedules, webhooks, every kind of enqueue, claims,
- * reports, cancels, changes, retries by hand, piles, holds, beats, the node's own work;
- * then the plug is pulled.  The later lives are in crash_lives.h. */
+ * The schema is made; projects, tokens, queues, schedules, webhooks, every kind of
+ * enqueue, claims, reports, cancels, changes, retries by hand, piles, holds, beats, the
+ * node's own work, endpoints; then the plug is pulled.  The later lives are in crash_lives.h. */
 #pragma once
 
-#include "crash_script.h"
+#include "crash_projects.h"
 #include "crash_webhooks.h"
-#include "fires.h"
 
 /* ---- life 1 ---- */
 
 static inline void story_settings(struct script *s)
 {
-    perform(s, make_project("second"));
-    promise(s, (struct promise){
-                   .about = ABOUT_PROJECT, .what = "project made", .name = "second" });
+    act_on_project(s, "second", PROJECT_MAKE, IN(PROJECT_THERE));
     refuse(s, make_project("second"), -HF_CONFLICT);
 
     struct command *c = queue_command("slow");
@@ -95,6 +92,8 @@ static inline void story_enqueue(struct script *s)
     job.expires_at = 0;
     job.project = SLICE("nowhere");
     refuse(s, make_enqueue(job), -HF_NOT_FOUND);
+    job = job_of_kind("remote-before"); /* until the last life */
+    put_job(s, job, true);
     story_keys(s);
     touch(s, ABOUT_JOB, expiring);
     pass(s, 6 * US_PER_S); /* the delayed one is due, the expiring one is not wanted */
@@ -195,6 +194,23 @@ static inline void story_piles(struct script *s)
     finish_job_of(s, "s2", ids[5]);
 }
 
+/* What an operator asks of a worker is told at its next beat. */
+static inline void ask_worker(struct script *s, const char *session, int64_t owner,
+                              int command)
+{
+    struct command *c = command_new(OP_WORKER);
+    c->worker.session = slice_of(session);
+    c->worker.command = command;
+    touch(s, ABOUT_SESSION, owner);
+    perform(s, c);
+    promise(s, (struct promise){ .about = ABOUT_SESSION,
+                                 .what = "asked by an operator",
+                                 .id = owner,
+                                 .name = session,
+                                 .passing = true,
+                                 .asked = command });
+}
+
 /* A claim by a number of its own, asked again after its answer was lost. */
 static inline void story_claims(struct script *s)
 {
@@ -232,6 +248,9 @@ static inline void story_claims(struct script *s)
                                  .retry = -1 });
     finish_job_of(s, "s1", taken[0]);
     finish_job_of(s, "s1", taken[1]);
+    ask_worker(s, "s1", owner, 1);
+    require_int(s, perform(s, make_beat("s1", NULL, 0))->beat.out_command, 1);
+    ask_worker(s, "s1", owner, 0);
 }
 
 static inline void story_holds(struct script *s)
@@ -277,19 +296,18 @@ static inline size_t runs_here(struct script *s, int64_t *ids, size_t max)
 
 static inline void story_node(struct script *s)
 {
-    int64_t here[4];
+    int64_t runs[8], *here;
     struct new_job job = job_of_kind("local");
     job.payload = SLICE("{\"local\":true}");
+    size_t others = runs_here(s, runs, array_len(runs)); /* of endpoints */
+    engine_set_capacity(s->w.engine, others + 3);
+    here = runs + others;
     for (int i = 0; i < 6; i++)
         put_job(s, job, false);
     pass(s, 3 * US_PER_S);
-    require_int(s, runs_here(s, here, 4), 3);
-    struct command *c = make_complete(NULL, here[0], "{\"here\":1}");
-    c->complete.owner_id = s->w.engine->owner_id;
-    touch(s, ABOUT_JOB, here[0]);
-    perform(s, c);
-    promise_completed(s, here[0], "{\"here\":1}");
-    c = make_fail(NULL, here[1], ERROR_NETWORK, NULL);
+    require_int(s, runs_here(s, runs, array_len(runs)), others + 3);
+    finish_here(s, here[0], "{\"here\":1}");
+    struct command *c = make_fail(NULL, here[1], ERROR_NETWORK, NULL);
     c->fail.owner_id = s->w.engine->owner_id;
     touch(s, ABOUT_JOB, here[1]);
     perform(s, c);
@@ -307,62 +325,6 @@ static inline void story_node(struct script *s)
                                  .error_type = ERROR_CRASH,
                                  .reason = REASON_CANCELLED });
     pass(s, 11 * US_PER_S); /* a beat of the node */
-}
-
-static inline int64_t edit_schedule(struct script *s, struct schedule_edit edit,
-                                    int64_t fires)
-{
-    if (edit.id)
-        touch(s, ABOUT_SCHEDULE, edit.id);
-    struct command *c = command_new(OP_SCHEDULE);
-    c->schedule.edit = edit;
-    int64_t id = perform(s, c)->schedule.out_id;
-    promise(s, (struct promise){ .about = ABOUT_SCHEDULE,
-                                 .what = "schedule made or changed",
-                                 .id = id,
-                                 .passing = true,
-                                 .states = IN(1),
-                                 .priority = edit.with.priority,
-                                 .fires = fires });
-    return id;
-}
-
-/* Made, fired, triggered, changed while it is due, paused, resumed, dropped. */
-static inline void story_schedules(struct script *s)
-{
-    struct schedule_edit edit = new_schedule("often", NULL, 2 * US_PER_S);
-    edit.set |= EDIT_OVERLAP | EDIT_PRIORITY | EDIT_QUEUE;
-    edit.with.overlap = OVERLAP_QUEUE;
-    edit.with.priority = 3;
-    edit.with.queue = SLICE("timed");
-    int64_t id = edit_schedule(s, edit, 0);
-    pass(s, 5 * US_PER_S);
-    struct command *c = command_new(OP_TRIGGER);
-    c->trigger.id = id;
-    perform(s, c);
-    promise(s, (struct promise){
-                   .what = "triggered", .id = c->trigger.out_job_id, .states = ANYHOW });
-    s->w.wall += 2 * US_PER_S;
-    s->w.mono += 2 * US_PER_S;
-    edit = edit_of(id);
-    edit.set = EDIT_PRIORITY | EDIT_EVERY;
-    edit.with.priority = 4;
-    edit.with.every_us = US_PER_S;
-    edit_schedule(s, edit, 3);
-    edit = edit_of(id);
-    edit.set = EDIT_PAUSED;
-    edit.with.paused = 1;
-    edit_schedule(s, edit, 3);
-    pass(s, 3 * US_PER_S);
-    edit.with.paused = 0;
-    edit_schedule(s, edit, 6);
-    touch(s, ABOUT_SCHEDULE, id);
-    c = command_new(OP_SCHEDULE_DROP);
-    c->schedule_drop.id = id;
-    perform(s, c);
-    promise(s,
-            (struct promise){
-                .about = ABOUT_SCHEDULE, .what = "dropped", .id = id, .states = IN(0) });
 }
 
 /* What the three cases of a recovery, and a retry that was not decided, look like
@@ -409,6 +371,7 @@ static inline void first_life(struct script *s)
     s->w.capacity = 3;
     live(s);
     story_settings(s);
+    story_tokens(s);
     story_schedules(s);
     story_webhooks(s);
     story_enqueue(s);
@@ -416,7 +379,9 @@ static inline void first_life(struct script *s)
     story_piles(s);
     story_claims(s);
     story_holds(s);
+    story_endpoints(s);
     story_node(s);
+    story_projects(s);
     story_leftovers(s);
     die(s, CRASH_LOSE, 1);
 }

@@ -51,16 +51,6 @@ static inline void restart(struct world *w)
     listen(w);
 }
 
-static inline struct schedule_edit new_endpoint(const char *name, const char *request)
-{
-    struct schedule_edit edit = edit_of(0);
-    edit.endpoint = true;
-    edit.set = EDIT_NAME | EDIT_REQUEST;
-    edit.with.name = slice_of(name);
-    edit.request = slice_of(request);
-    return edit;
-}
-
 static inline struct endpoint endpoint_row(struct world *w, int64_t id)
 {
     struct endpoint e = { 0 };

@@ -35,6 +35,16 @@ static inline struct schedule_edit new_schedule(const char *name, const char *cr
     return edit;
 }
 
+static inline struct schedule_edit new_endpoint(const char *name, const char *request)
+{
+    struct schedule_edit edit = edit_of(0);
+    edit.endpoint = true;
+    edit.set = EDIT_NAME | EDIT_REQUEST;
+    edit.with.name = slice_of(name);
+    edit.request = slice_of(request);
+    return edit;
+}
+
 static inline int try_schedule(struct world *w, struct schedule_edit edit, int64_t *ret)
 {
     struct command *c = command_new(OP_SCHEDULE);

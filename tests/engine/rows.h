@@ -20,8 +20,11 @@ static const char *const rows_queries[] = {
     "SELECT * FROM counters",
     "SELECT * FROM schedules",
     "SELECT * FROM fires",
+    "SELECT * FROM endpoints",
     "SELECT * FROM webhooks",
     "SELECT * FROM deliveries",
+    "SELECT * FROM tokens",
+    "SELECT * FROM outputs",
     "SELECT * FROM events WHERE type NOT IN ('recovery.completed', 'owner.died')",
     /* what every start changes */
     "SELECT * FROM events",
@@ -31,7 +34,7 @@ static const char *const rows_queries[] = {
     "SELECT * FROM meta",
     "SELECT * FROM ids",
 };
-enum { ROWS_OF_WORK = 13, ROWS_OF_ALL = array_len(rows_queries) };
+enum { ROWS_OF_WORK = 16, ROWS_OF_ALL = array_len(rows_queries) };
 
 static inline sqlite3 *look_inside(const char *url, const char *vfs)
 {

@@ -503,12 +503,17 @@ static void free_changes(struct crash_disk *disk)
     disk->changes.count = 0;
 }
 
-void crash_disk_forget(struct crash_disk *disk)
+bool crash_disk_is_safe(const struct crash_disk *disk)
 {
     bool pending = disk->pending.count > 0;
     for (int i = 0; i < disk->file_count; i++)
         pending = pending || disk->files[i]->pending.count > 0;
-    if (!pending)
+    return !pending;
+}
+
+void crash_disk_forget(struct crash_disk *disk)
+{
+    if (crash_disk_is_safe(disk))
         free_changes(disk);
 }
 

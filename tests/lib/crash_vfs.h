@@ -70,6 +70,9 @@ bool crash_disk_is_sync(const struct crash_disk *disk, size_t n);
 void crash_disk_replay(struct crash_disk *disk, const struct crash_disk *recorded,
                        size_t n);
 
+/* Whether all that was written is synced: then every cut leaves the same. */
+bool crash_disk_is_safe(const struct crash_disk *disk);
+
 /* Forgets the changes so far, if all of them are synced: for a long run that is not
  * looked at afterwards, but may lose what it has not synced. */
 void crash_disk_forget(struct crash_disk *disk);
