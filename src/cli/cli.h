@@ -38,10 +38,12 @@ enum {
 /* Most that an answer may hold. */
 #define CLI_ANSWER_BYTES ((size_t)512 << 20)
 
-/* `argument` is NULL for a flag; `letter` is 0, or 'f' for -f. */
+/* `argument` is NULL for a flag; `letter` is 0, or 'f' for -f.  One that is `many` may be
+ * given as often as one likes: its value is all of them, a line each. */
 struct cli_option {
     const char *name, *argument, *help;
     char letter;
+    bool many;
 };
 
 struct cli {
@@ -63,13 +65,25 @@ struct cli {
     size_t flag_count;
 };
 
+/* What a subcommand can do, where that is more than one thing: its first argument.  Each
+ * names its options, so that one which does nothing there is refused instead of being
+ * ignored. */
+struct action {
+    const char *name, *arguments, *summary;
+    int least, most;     /* how many arguments of its own */
+    const char *options; /* their names, each between blanks */
+    int (*run)(struct cli *cli);
+};
+
 struct subcommand {
     const char *name;
     const char *arguments; /* for the help: "KIND [PAYLOAD]" */
     const char *summary;
-    int least, most;       /* how many arguments */
-    const char *words;     /* what the first may be, with blanks between; or NULL */
-    void (*explain)(void); /* prints more of its help; or NULL */
+    int least, most; /* how many arguments */
+    const struct action
+        *actions;     /* ends with a NULL name, the first is done where none is
+                                     named; or NULL.  Then `run` is cli_act. */
+    const char *note; /* what is to be known of all actions */
     enum { NOWHERE, ANYWHERE, SERVER, STORE } place;
     bool configured;                  /* takes the flags of the server's configuration */
     bool creates;                     /* makes the store if it is not there */
@@ -86,6 +100,9 @@ extern const struct subcommand reserve_commands[];
 extern const struct subcommand event_commands[];
 extern const struct subcommand cron_commands[];
 extern const struct subcommand schedule_commands[];
+extern const struct subcommand endpoint_commands[];
+extern const struct subcommand webhook_commands[];
+extern const struct subcommand project_commands[];
 extern const struct subcommand store_commands[];
 extern const struct subcommand server_commands[];
 extern const struct subcommand help_commands[];
@@ -99,6 +116,10 @@ size_t subcommand_options(const struct subcommand *c, struct cli_option *out);
 /* Explains one, or all. */
 void explain_command(const struct subcommand *c);
 void explain_all(void);
+
+/* Runs the action that the first argument names; it finds it in cli->args[0] still, and
+ * its own arguments behind it. */
+must_check int cli_act(struct cli *cli);
 
 /* "It worked, and the answer is no": for exit code 1. */
 enum { CLI_NO = 1 };
@@ -130,6 +151,33 @@ must_check int cli_put_json(struct cli *cli, struct json_writer *w, const char *
                             struct slice json);
 /* --retry-delays 60,300,900 */
 must_check int cli_put_delays(struct cli *cli, struct json_writer *w);
+/* --every 90s as everyMs; nothing if it was not given. */
+must_check int cli_put_every(struct cli *cli, struct json_writer *w);
+
+/* Options as fields, by a table that ends with a NULL option: those that were given.  Of
+ * something that is there (not `is_new`), '' puts the default back. */
+enum cli_field_type {
+    FIELD_TEXT,
+    FIELD_NUMBER,
+    FIELD_JSON,
+    FIELD_LIST,   /* a,b: numbers where they look like it, otherwise texts */
+    FIELD_BODY,   /* JSON if it is an object or an array, otherwise a text */
+    FIELD_SECRET, /* a text, of which @FILE is where to find it */
+    FIELD_DELAYS,
+    FIELD_EVERY,
+};
+struct cli_field {
+    const char *option, *field;
+    enum cli_field_type type;
+};
+must_check int cli_put_fields(struct cli *cli, struct json_writer *w,
+                              const struct cli_field *fields, bool is_new);
+
+/* What a person may not want to type, since others can read it in the list of processes:
+ * of @FILE what is in the file, of @- what is on standard input, without the last line's
+ * end; anything else is itself.  Lives as long as the command. */
+must_check int cli_text_or_file(struct cli *cli, const char *option, const char *text,
+                                const char **ret);
 
 /* ---- asking ---- */
 
@@ -153,6 +201,7 @@ must_check int cli_ask_and_print(struct cli *cli, const struct ask *ask,
 const char *member(struct cli *cli, struct slice object, const char *name);
 int64_t member_int(struct slice object, const char *name); /* 0: not there */
 bool member_is(struct slice object, const char *name, const char *text);
+bool member_true(struct slice object, const char *name);
 /* The raw value, absent if it is null or not there. */
 struct slice member_raw(struct slice object, const char *name);
 
@@ -181,10 +230,21 @@ void table_text(struct table *table, const char *text);          /* NULL: "-" */
 void table_int(struct table *table, int64_t n);
 /* Prints and releases. */
 must_check int table_print(struct table *table);
+/* The same for a page of a list, with what to type for the next one; `none` is said
+ * where there is nothing in it. */
+must_check int table_print_page(struct cli *cli, struct table *table, struct slice page,
+                                const char *none);
+/* A time of the API, as short as ls has it: of today the time, of this year the day too,
+ * otherwise the date.  UTC, as all else; NULL: "-". */
+void table_time(struct table *table, const char *time);
 
 /* "name: value" in one line, with what would harm a terminal taken out; nothing if
  * the value is NULL. */
 void print_field(const char *name, const char *value);
+/* A line of which parts are anyone's text: the same is taken out. */
+void print_line(const char *format, ...) printf_like(1, 2);
+/* print_field() of a number of an object, if it is there. */
+void print_number(const char *name, struct slice object, const char *member);
 
 /* Prints JSON, and a line's end. */
 void print_json(struct slice json);
@@ -198,10 +258,10 @@ void progress_end(void);
 
 /* ---- jobs ---- */
 
-/* Waits for the outcome of a job's chain, at most `wait_ms`, and gives the last job
- * of it.  -HF_TIMEOUT with its sentence. */
-must_check int job_wait(struct cli *cli, int64_t id, int64_t wait_ms, struct buf *answer,
-                        struct slice *ret);
+/* Waits for the outcome of a job, or of its chain, at most `wait_ms`, and gives the last
+ * job of it.  -HF_TIMEOUT with its sentence. */
+must_check int job_wait(struct cli *cli, int64_t id, bool chain, int64_t wait_ms,
+                        struct buf *answer, struct slice *ret);
 int job_print(struct cli *cli, struct slice job);
 /* Many jobs out of a file of lines (enqueue --file). */
 int enqueue_file(struct cli *cli, const char *path);

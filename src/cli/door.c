@@ -102,3 +102,9 @@ bool member_is(struct slice object, const char *name, const char *text)
     return value.p && json_kind_of(value) == JSON_KIND_STRING &&
            json_string_is(value, slice_of(text));
 }
+
+bool member_true(struct slice object, const char *name)
+{
+    struct slice value = member_raw(object, name);
+    return value.p && json_kind_of(value) == JSON_KIND_BOOL && value.p[0] == 't';
+}

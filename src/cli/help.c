@@ -14,7 +14,7 @@ static void list_option(const struct cli_option *option)
     letter[1] = option->letter;
     snprintf(text, sizeof(text), "%s--%s%s%s", option->letter ? letter : "", option->name,
              option->argument ? " " : "", option->argument ? option->argument : "");
-    printf("  %-32s %s\n", text, option->help);
+    printf("  %-28s %s\n", text, option->help);
 }
 
 void explain_all(void)
@@ -36,6 +36,16 @@ void explain_all(void)
         "10 not allowed.\n");
 }
 
+static void explain_actions(const struct subcommand *c)
+{
+    printf("\nActions (without one, %s; %s):\n", c->actions[0].name, c->note);
+    for (const struct action *a = c->actions; a->name; a++) {
+        char text[40];
+        snprintf(text, sizeof(text), "%s %s", a->name, a->arguments);
+        printf("  %-28s %s\n", text, a->summary);
+    }
+}
+
 void explain_command(const struct subcommand *c)
 {
     static const char *const places[] = {
@@ -49,8 +59,8 @@ void explain_command(const struct subcommand *c)
 
     printf("Usage: holdfast %s [OPTION...]%s%s\n\n  %s\n", c->name,
            c->arguments[0] ? " " : "", c->arguments, c->summary);
-    if (c->explain)
-        c->explain();
+    if (c->actions)
+        explain_actions(c);
     printf("\nOptions:\n");
     for (size_t i = 0; i < count; i++)
         list_option(&options[i]);
@@ -98,6 +108,12 @@ static void print_names(const char *separator)
         printf("%s%s", i ? separator : "", c->name);
 }
 
+static void print_actions(const struct subcommand *c)
+{
+    for (const struct action *a = c->actions; a && a->name; a++)
+        printf("%s%s", a == c->actions ? "" : " ", a->name);
+}
+
 static void complete_bash(void)
 {
     const struct subcommand *c = NULL;
@@ -117,9 +133,10 @@ static void complete_bash(void)
     for (size_t i = 0; (c = subcommand_at(i)) != NULL; i++) {
         struct cli_option options[ALL_OPTIONS];
         size_t count = subcommand_options(c, options);
-        printf("        %s) words='%s", c->name, c->words ? c->words : "");
+        printf("        %s) words='", c->name);
+        print_actions(c);
         for (size_t k = 0; k < count; k++)
-            printf("%s--%s", k || c->words ? " " : "", options[k].name);
+            printf("%s--%s", k || c->actions ? " " : "", options[k].name);
         printf("' ;;\n");
     }
     printf("        esac\n    fi\n"
@@ -154,7 +171,8 @@ static void complete_zsh(void)
     for (size_t i = 0; (c = subcommand_at(i)) != NULL; i++) {
         struct cli_option options[ALL_OPTIONS];
         size_t count = subcommand_options(c, options);
-        printf("    %s) compadd -- %s", c->name, c->words ? c->words : "");
+        printf("    %s) compadd -- ", c->name);
+        print_actions(c);
         for (size_t k = 0; k < count; k++)
             printf(" --%s", options[k].name);
         printf(" ;;\n");
@@ -174,9 +192,12 @@ static void complete_fish(void)
         printf("complete -c holdfast -n __fish_use_subcommand -a %s -d ", c->name);
         print_quoted(c->summary);
         printf("\n");
-        if (c->words)
-            printf("complete -c holdfast -n '__fish_seen_subcommand_from %s' -a '%s'\n",
-                   c->name, c->words);
+        if (c->actions) {
+            printf("complete -c holdfast -n '__fish_seen_subcommand_from %s' -a '",
+                   c->name);
+            print_actions(c);
+            printf("'\n");
+        }
         for (size_t k = 0; k < count; k++) {
             printf("complete -c holdfast -n '__fish_seen_subcommand_from %s' -l %s%s -d ",
                    c->name, options[k].name, options[k].argument ? " -r -F" : "");

@@ -94,7 +94,7 @@ int cli_name(struct cli *cli, const char *what, const char *text)
     if (name_valid(slice_of(text)))
         return 0;
     return cli_refuse(cli,
-                      "\"%s\" is no name of a %s; it must have 1 to 100 of the "
+                      "\"%s\" is no %s's name; it must have 1 to 100 of the "
                       "characters A-Z a-z 0-9 . _ -",
                       text, what);
 }

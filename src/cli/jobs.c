@@ -20,7 +20,7 @@ static void print_reference(const char *name, int64_t id)
 int job_print(struct cli *cli, struct slice job)
 {
     struct slice error = member_raw(job, "error"), progress = member_raw(job, "progress");
-    bool overdue = member_raw(job, "overdue").n == 4; /* true */
+    bool overdue = member_true(job, "overdue");
     bool later = member_is(job, "state", "scheduled");
     char attempt[80];
 
@@ -72,7 +72,7 @@ static int64_t now_ms(void)
 }
 
 /* The API waits for one job; the outcome of the work is that of its last retry. */
-int job_wait(struct cli *cli, int64_t id, int64_t wait_ms, struct buf *answer,
+int job_wait(struct cli *cli, int64_t id, bool chain, int64_t wait_ms, struct buf *answer,
              struct slice *ret)
 {
     int64_t end_ms = now_ms() + wait_ms;
@@ -89,7 +89,7 @@ int job_wait(struct cli *cli, int64_t id, int64_t wait_ms, struct buf *answer,
         if (r < 0)
             return r;
         int64_t next = member_int(*ret, "retriedBy");
-        if (is_over(*ret) && next == 0)
+        if (is_over(*ret) && (next == 0 || !chain))
             return 0;
         if (is_over(*ret))
             id = next;
@@ -194,7 +194,7 @@ static int print_made(struct cli *cli, struct slice job, int64_t wait_ms)
 
     buf_init(&answer, CLI_ANSWER_BYTES);
     if (wait_ms >= 0)
-        r = job_wait(cli, member_int(job, "id"), wait_ms, &answer, &job);
+        r = job_wait(cli, member_int(job, "id"), true, wait_ms, &answer, &job);
     if (r < 0)
         return r;
     if (cli->json)
@@ -203,7 +203,7 @@ static int print_made(struct cli *cli, struct slice job, int64_t wait_ms)
         return job_print(cli, job);
     else
         printf("%s%s\n", member(cli, job, "id"),
-               member_raw(job, "deduplicated").n == 4 ? " (was there already)" : "");
+               member_true(job, "deduplicated") ? " (was there already)" : "");
     return 0;
 }
 
@@ -305,7 +305,7 @@ static int print_list(struct cli *cli, struct slice answer)
     while (json_array_next(&it, &job)) {
         struct slice error = member_raw(job, "error");
         struct slice progress = member_raw(job, "progress");
-        bool overdue = member_raw(job, "overdue").n == 4; /* true */
+        bool overdue = member_true(job, "overdue");
         table_text(&table, member(cli, job, "id"));
         table_text(&table, overdue ? "overdue" : member(cli, job, "state"));
         table_text(&table, member(cli, job, "queue"));
@@ -317,10 +317,7 @@ static int print_list(struct cli *cli, struct slice answer)
                            : progress.p ? member(cli, progress, "text")
                                         : member(cli, job, "result"));
     }
-    int r = table_print(&table);
-    if (r == 0 && member_raw(answer, "nextCursor").p)
-        printf("More with --cursor %s\n", member(cli, answer, "nextCursor"));
-    return r;
+    return table_print_page(cli, &table, answer, "No jobs here.");
 }
 
 static int list(struct cli *cli)
@@ -368,7 +365,7 @@ static int show(struct cli *cli)
     if (r < 0)
         return r;
     struct ask ask = ask_for("GET", "jobs/%lld", (long long)id);
-    r = wait_ms >= 0 ? job_wait(cli, id, wait_ms, &answer, &job)
+    r = wait_ms >= 0 ? job_wait(cli, id, true, wait_ms, &answer, &job)
                      : cli_ask(cli, &ask, &answer, &job);
     if (r < 0)
         return r;

@@ -5,12 +5,15 @@
 #include <stdio.h>
 
 #include "base/knob.h"
+#include "base/limits.h"
 #include "cli.h"
 #include "exec/supervisor.h"
 
 static const struct subcommand *const families[] = {
-    job_commands,  many_commands,     queue_commands, reserve_commands, event_commands,
-    cron_commands, schedule_commands, store_commands, server_commands,  help_commands
+    job_commands,     many_commands,    queue_commands,    reserve_commands,
+    event_commands,   cron_commands,    schedule_commands, endpoint_commands,
+    webhook_commands, project_commands, store_commands,    server_commands,
+    help_commands
 };
 
 const struct subcommand *subcommand_at(size_t i)
@@ -58,11 +61,34 @@ size_t subcommand_options(const struct subcommand *c, struct cli_option *out)
     }
     if (c->configured)
         n += cli_config_options(out + n);
-    for (size_t i = 0; i < array_len(common_options); i++)
-        if (takes(c, &common_options[i]))
-            out[n++] = common_options[i];
+    const size_t own = n;
+    for (size_t i = 0; i < array_len(common_options); i++) {
+        if (!takes(c, &common_options[i]))
+            continue;
+        for (size_t k = 0; k < own; k++) /* the first would hide the other */
+            assert(strcmp(out[k].name, common_options[i].name) != 0);
+        out[n++] = common_options[i];
+    }
     assert(n <= ALL_OPTIONS);
     return n;
+}
+
+/* One more value of an option that may have many. */
+static int take_another(struct cli *cli, const char **values, const char *value)
+{
+    struct buf buf;
+    struct slice text;
+
+    buf_init(&buf, LIMIT_BODY_BYTES);
+    buf_printf(&buf, "%s\n%s", *values, value);
+    int r = buf_end(&buf, &text);
+    if (r == 0)
+        text = arena_dup(&cli->arena, text);
+    buf_release(&buf);
+    if (r < 0 || !text.p)
+        return cli_refuse(cli, "There is too much on the command line.");
+    *values = text.p;
+    return 0;
 }
 
 /* One option as it was given.  1 if it asks for help. */
@@ -73,6 +99,8 @@ static int take_option(struct cli *cli, const struct cli_option *option, size_t 
 
     while (cli->command->options && cli->command->options[own].name)
         own++;
+    if (index < own && option->many && cli->values[index])
+        return take_another(cli, &cli->values[index], value);
     if (index < own) {
         cli->values[index] = value ? value : "";
         return 0;
@@ -276,14 +304,14 @@ int main(int argc, char **argv)
     cli.command = subcommand_find(name);
     if (!cli.command)
         return complain(&cli, unknown_command(&cli, name));
+    arena_init(&cli.arena, 64 << 10, CLI_ANSWER_BYTES);
     int r = read_options(&cli, argc - 1, argv + 1);
     if (r == 1) {
         explain_command(cli.command);
-        return 0;
-    }
-    arena_init(&cli.arena, 64 << 10, CLI_ANSWER_BYTES);
-    if (r == 0)
+        r = 0;
+    } else if (r == 0) {
         r = run(&cli);
+    }
     arena_release(&cli.arena);
     if (r >= 0 && fflush(stdout) != 0) {
         perror("holdfast: cannot write the answer");

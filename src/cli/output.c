@@ -6,10 +6,12 @@
  * or colour the screen of whoever lists them, so none reaches a terminal.  The only
  * escapes written are our own colours, and those only to a terminal whose owner did
  * not ask for none (NO_COLOR). */
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "cli.h"
 
@@ -65,7 +67,9 @@ static const char *colour_of(const char *state)
         { "completed", "\033[32m" }, { "failed", "\033[31m" },
         { "running", "\033[36m" },   { "cancelling", "\033[33m" },
         { "cancelled", "\033[2m" },  { "overdue", "\033[1;31m" },
-        { "dead", "\033[31m" },
+        { "dead", "\033[31m" },      { "failing", "\033[31m" },
+        { "disabled", "\033[31m" },  { "delivered", "\033[32m" },
+        { "deleting", "\033[33m" },
     };
     for (size_t i = 0; i < array_len(colours); i++)
         if (strcmp(colours[i].word, state) == 0)
@@ -102,6 +106,25 @@ void table_int(struct table *table, int64_t n)
 {
     char text[24];
     snprintf(text, sizeof(text), "%lld", (long long)n);
+    table_text(table, text);
+}
+
+void table_time(struct table *table, const char *time)
+{
+    char now[TIME_TEXT_BYTES], text[16];
+
+    if (!time || strlen(time) < strlen("2026-08-01T12:34:56")) {
+        table_text(table, time);
+        return;
+    }
+    time_text(clock_wall_us(&clock_system), now);
+    if (strncmp(time, now, strlen("2026-08-01")) == 0)
+        snprintf(text, sizeof(text), "%.8s", time + strlen("2026-08-01T"));
+    else if (strncmp(time, now, strlen("2026-")) == 0)
+        snprintf(text, sizeof(text), "%.5s %.5s", time + strlen("2026-"),
+                 time + strlen("2026-08-01T"));
+    else
+        snprintf(text, sizeof(text), "%.10s", time);
     table_text(table, text);
 }
 
@@ -197,6 +220,22 @@ int table_print(struct table *table)
     return r;
 }
 
+int table_print_page(struct cli *cli, struct table *table, struct slice page,
+                     const char *none)
+{
+    int r = 0;
+
+    if (table->count > table->columns) {
+        r = table_print(table);
+    } else {
+        buf_release(&table->cells);
+        printf("%s\n", none);
+    }
+    if (r == 0 && member_raw(page, "nextCursor").p)
+        printf("More with --cursor %s\n", member(cli, page, "nextCursor"));
+    return r;
+}
+
 /* ---- lines ---- */
 
 void print_field(const char *name, const char *value)
@@ -211,6 +250,32 @@ void print_field(const char *name, const char *value)
     if (buf_end(&buf, &text) == 0)
         printf("%-18s %s\n", name, text.p);
     buf_release(&buf);
+}
+
+void print_line(const char *format, ...)
+{
+    struct buf wild, tame;
+    struct slice text;
+    va_list args;
+
+    buf_init(&wild, TABLE_BYTES);
+    buf_init(&tame, TABLE_BYTES);
+    va_start(args, format);
+    buf_vprintf(&wild, format, args);
+    va_end(args);
+    if (buf_end(&wild, &text) == 0)
+        add_tame(&tame, text);
+    if (buf_end(&tame, &text) == 0)
+        printf("%s\n", text.p);
+    buf_release(&wild);
+    buf_release(&tame);
+}
+
+void print_number(const char *name, struct slice object, const char *member)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%lld", (long long)member_int(object, member));
+    print_field(name, member_raw(object, member).p ? text : NULL);
 }
 
 void print_json(struct slice json)

@@ -25,7 +25,7 @@ static void add_counts(struct table *table, struct slice queue)
 
 static bool is_paused(struct slice queue)
 {
-    return member_raw(queue, "paused").n == 4; /* true */
+    return member_true(queue, "paused");
 }
 
 /* Why nothing of it is started. */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * schedules.c -- schedules: listed, shown, paused, triggered, previewed, deleted.
- *
- * One subcommand with actions.  Each action names its options, so that one which does
- * nothing there is refused instead of being ignored. */
+ * schedules.c -- schedules: listed, shown, paused, triggered, previewed, deleted. */
 #include "cli/schedules.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 
 /* ---- which one ---- */
@@ -17,14 +15,14 @@ static bool is_id(const char *text)
     return digits > 0 && !text[digits] && digits <= 18;
 }
 
-static int find_by_name(struct cli *cli, const char *name, struct buf *answer,
-                        struct slice *ret)
+static int find_by_name(struct cli *cli, const char *what, const char *name,
+                        struct buf *answer, struct slice *ret)
 {
     struct ask ask = ask_for("GET", "schedules");
     struct slice all = { 0 }, item, found = { 0 };
     size_t count = 0;
 
-    int r = cli_name(cli, "schedule", name);
+    int r = cli_name(cli, what, name);
     if (r < 0)
         return r;
     ask_param(&ask, "name", name);
@@ -36,24 +34,28 @@ static int find_by_name(struct cli *cli, const char *name, struct buf *answer,
     for (; json_array_next(&it, &item); count++)
         found = item;
     if (count == 0)
-        return cli_fail(cli, -HF_NOT_FOUND, "There is no schedule %s.", name);
+        return cli_fail(cli, -HF_NOT_FOUND, "There is no %s %s.", what, name);
     if (count > 1)
         return cli_refuse(cli,
-                          "Several projects have a schedule %s; name one of them "
-                          "with --project, or give the schedule's id.",
-                          name);
+                          "There are several called %s, in several projects; name "
+                          "the project with --project, or give the %s's id.",
+                          name, what);
     *ret = found;
     return 0;
 }
 
-int schedule_find(struct cli *cli, const char *text, struct buf *answer,
+int schedule_find(struct cli *cli, const char *what, const char *text, struct buf *answer,
                   struct slice *ret)
 {
     buf_init(answer, CLI_ANSWER_BYTES);
-    if (!is_id(text))
-        return find_by_name(cli, text, answer, ret);
-    struct ask ask = ask_for("GET", "schedules/%s", text);
-    return cli_ask(cli, &ask, answer, ret);
+    if (is_id(text)) {
+        struct ask ask = ask_for("GET", "schedules/%s", text);
+        int r = cli_ask(cli, &ask, answer, ret);
+        if (r != -HF_NOT_FOUND)
+            return r;
+        buf_release(answer); /* it may be a name all the same */
+    }
+    return find_by_name(cli, what, text, answer, ret);
 }
 
 /* Its id: what others are asked with. */
@@ -61,18 +63,13 @@ static int find_id(struct cli *cli, int64_t *ret)
 {
     cleanup(buf_release) struct buf answer;
     struct slice schedule = { 0 };
-    int r = schedule_find(cli, cli->args[1], &answer, &schedule);
+    int r = schedule_find(cli, "schedule", cli->args[1], &answer, &schedule);
     if (r == 0)
         *ret = member_int(schedule, "id");
     return r;
 }
 
 /* ---- for people ---- */
-
-static bool is_true(struct slice object, const char *name)
-{
-    return member_raw(object, name).n == 4; /* true */
-}
 
 /* "90s", "5m": in the largest unit that it is whole in. */
 static const char *interval_text(struct cli *cli, int64_t ms)
@@ -115,13 +112,12 @@ static int print_list(struct cli *cli, struct slice answer)
         table_text(&table, member(cli, schedule, "timeZone"));
         table_text(&table, member(cli, schedule, "kind"));
         table_text(&table, member(cli, schedule, "status"));
-        table_text(&table, member(cli, schedule, "nextFireAt"));
-        table_text(&table, member(cli, schedule, "lastFireAt"));
+        table_time(&table, member(cli, schedule, "nextFireAt"));
+        table_time(&table, member(cli, schedule, "lastFireAt"));
     }
-    int r = table_print(&table);
-    if (r == 0 && member_raw(answer, "nextCursor").p)
-        printf("More with --cursor %s\n", member(cli, answer, "nextCursor"));
-    return r;
+    return table_print_page(cli, &table, answer,
+                            "No schedules here. Make one: holdfast schedules add NAME "
+                            "--kind KIND --cron '0 3 * * *'");
 }
 
 static int list(struct cli *cli)
@@ -131,13 +127,6 @@ static int list(struct cli *cli)
     ask_param(&ask, "limit", cli_option(cli, "limit"));
     ask_param(&ask, "cursor", cli_option(cli, "cursor"));
     return cli_ask_and_print(cli, &ask, print_list);
-}
-
-static void print_number(const char *name, struct slice object, const char *field)
-{
-    char text[24];
-    snprintf(text, sizeof(text), "%" PRId64, member_int(object, field));
-    print_field(name, member_raw(object, field).p ? text : NULL);
 }
 
 static void print_job_template(struct cli *cli, struct slice s)
@@ -155,16 +144,16 @@ static void print_job_template(struct cli *cli, struct slice s)
     print_field("on crash", member(cli, s, "onCrash"));
 }
 
-int schedule_print(struct cli *cli, struct slice s)
+void schedule_print_shared(struct cli *cli, struct slice s)
 {
-    print_field("schedule", member(cli, s, "id"));
     print_field("name", member(cli, s, "name"));
     print_field("project", member(cli, s, "project"));
     print_field("state", member(cli, s, "status"));
     print_field("problem", member(cli, s, "problem"));
     print_field("paused until", member(cli, s, "pausedUntil"));
     print_field("paused because", member(cli, s, "pausedReason"));
-    print_field("paused with", is_true(s, "pausedWithProject") ? "its project" : NULL);
+    print_field("paused with",
+                member_true(s, "pausedWithProject") ? "its project" : NULL);
     print_field("when", schedule_when_text(cli, s));
     print_field("zone", member(cli, s, "timeZone"));
     print_field("starts", member(cli, s, "startAt"));
@@ -177,54 +166,67 @@ int schedule_print(struct cli *cli, struct slice s)
     print_number("last job", s, "lastJobId");
     print_number("fire times so far", s, "fireCount");
     print_job_template(cli, s);
-    print_field("endpoint", member_raw(s, "endpointId").p ? "yes" : NULL);
     print_field("created", member(cli, s, "createdAt"));
     print_field("changed", member(cli, s, "changedAt"));
-    return 0;
 }
 
 static int show(struct cli *cli)
 {
     cleanup(buf_release) struct buf answer;
     struct slice schedule = { 0 };
-    int r = schedule_find(cli, cli->args[1], &answer, &schedule);
+    int r = schedule_find(cli, "schedule", cli->args[1], &answer, &schedule);
     if (r == 0 && cli->json)
         print_json(schedule);
-    return r < 0 || cli->json ? r : schedule_print(cli, schedule);
+    if (r < 0 || cli->json)
+        return r;
+    print_field("schedule", member(cli, schedule, "id"));
+    schedule_print_shared(cli, schedule);
+    if (member_raw(schedule, "endpointId").p)
+        printf("%-18s yes: see \"holdfast endpoints show %s\"\n", "endpoint",
+               member(cli, schedule, "id"));
+    return 0;
 }
 
 /* ---- acts ---- */
 
-static int print_paused(struct cli *cli, struct slice s)
+int schedule_print_paused(struct cli *cli, struct slice s)
 {
     const char *until = member(cli, s, "pausedUntil"), *name = member(cli, s, "name");
 
-    if (!is_true(s, "paused"))
+    if (!member_true(s, "paused"))
         printf("%s goes on\n", name);
-    else if (is_true(s, "pausedWithProject"))
+    else if (member_true(s, "pausedWithProject"))
         printf("%s is paused, with its project\n", name);
     else
         printf("%s is paused%s%s\n", name, until ? " until " : "", until ? until : "");
     return 0;
 }
 
-static int pause_schedule(struct cli *cli)
+int schedule_write_pause(struct cli *cli, struct buf *body, struct slice *ret)
 {
-    cleanup(buf_release) struct buf body;
-    int64_t id = 0;
-
-    buf_init(&body, 64 << 10);
-    int r = find_id(cli, &id);
-    if (r < 0)
-        return r;
-    struct ask ask = ask_for("POST", "schedules/%" PRId64 "/pause", id);
-    struct json_writer w = json_writer(&body);
+    struct json_writer w = json_writer(body);
     json_begin_object(&w);
     cli_put_text(cli, &w, "reason", "reason");
     cli_put_text(cli, &w, "until", "until");
     json_end_object(&w);
-    r = buf_end(&body, &ask.body);
-    return r < 0 ? r : cli_ask_and_print(cli, &ask, print_paused);
+    return buf_end(body, ret);
+}
+
+static int pause_schedule(struct cli *cli)
+{
+    cleanup(buf_release) struct buf body;
+    struct slice text = { 0 };
+    int64_t id = 0;
+
+    buf_init(&body, 64 << 10);
+    int r = find_id(cli, &id);
+    if (r == 0)
+        r = schedule_write_pause(cli, &body, &text);
+    if (r < 0)
+        return r;
+    struct ask ask = ask_for("POST", "schedules/%" PRId64 "/pause", id);
+    ask.body = text;
+    return cli_ask_and_print(cli, &ask, schedule_print_paused);
 }
 
 static int resume_schedule(struct cli *cli)
@@ -234,7 +236,7 @@ static int resume_schedule(struct cli *cli)
     if (r < 0)
         return r;
     struct ask ask = ask_for("POST", "schedules/%" PRId64 "/resume", id);
-    return cli_ask_and_print(cli, &ask, print_paused);
+    return cli_ask_and_print(cli, &ask, schedule_print_paused);
 }
 
 static int print_triggered(struct cli *cli, struct slice job)
@@ -307,7 +309,7 @@ static int preview_given(struct cli *cli)
     cli_put_text(cli, &w, "start-at", "startAt");
     cli_put_text(cli, &w, "end-at", "endAt");
     cli_put_text(cli, &w, "from", "from");
-    int r = schedule_put_every(cli, &w);
+    int r = cli_put_every(cli, &w);
     if (r == 0)
         r = cli_put_number(cli, &w, "count", "count");
     json_end_object(&w);
@@ -357,10 +359,7 @@ static int print_fires(struct cli *cli, struct slice answer)
         table_text(&table, member(cli, fire, "jobId"));
         table_text(&table, member(cli, fire, "at"));
     }
-    int r = table_print(&table);
-    if (r == 0 && member_raw(answer, "nextCursor").p)
-        printf("More with --cursor %s\n", member(cli, answer, "nextCursor"));
-    return r;
+    return table_print_page(cli, &table, answer, "None of its times has come so far.");
 }
 
 static int fires(struct cli *cli)
@@ -419,12 +418,7 @@ static const struct cli_option schedule_options[] = {
     "metadata unique-key priority max-retries retry-delays max-execution-time-ms "       \
     "expire-ms on-crash "
 
-static const struct action {
-    const char *name, *arguments, *summary;
-    int least, most; /* how many arguments of its own */
-    const char *options;
-    int (*run)(struct cli *cli);
-} actions[] = {
+static const struct action schedule_actions[] = {
     { "list", "", "all of them, or those of --project", 0, 0,
       " project limit cursor ", list },
     { "show", "NAME", "everything about one", 1, 1, " project ", show },
@@ -444,62 +438,12 @@ static const struct action {
     { "delete", "NAME", "delete it; jobs that it made go on", 1, 1, " project ", delete },
     { "import", "crontab FILE|-", "make schedules and commands of a crontab", 2, 2,
       " project paused tz user-column prefix config-out dry-run ", schedule_import },
+    { 0 },
 };
-/* clang-format on */
-
-static void explain(void)
-{
-    printf("\nActions (NAME is a schedule's name or id; without an action, list):\n");
-    for (size_t i = 0; i < array_len(actions); i++) {
-        char text[40];
-        snprintf(text, sizeof(text), "%s %s", actions[i].name, actions[i].arguments);
-        printf("  %-32s %s\n", text, actions[i].summary);
-    }
-}
-
-static int check_options(struct cli *cli, const struct action *action)
-{
-    for (size_t i = 0; schedule_options[i].name; i++) {
-        char word[40];
-        snprintf(word, sizeof(word), " %s ", schedule_options[i].name);
-        if (cli->values[i] && !strstr(action->options, word))
-            return cli_refuse(cli, "--%s is no option of \"holdfast schedules %s\".",
-                              schedule_options[i].name, action->name);
-    }
-    return 0;
-}
-
-static int run_action(struct cli *cli, const struct action *action)
-{
-    int given = cli->arg_count > 0 ? cli->arg_count - 1 : 0;
-
-    if (given < action->least || given > action->most)
-        return cli_refuse(cli,
-                          "schedules %s takes %s than that: holdfast schedules %s %s",
-                          action->name, given < action->least ? "more" : "less",
-                          action->name, action->arguments);
-    int r = check_options(cli, action);
-    return r < 0 ? r : action->run(cli);
-}
-
-static int schedules(struct cli *cli)
-{
-    const char *name = cli->arg_count > 0 ? cli->args[0] : "list";
-
-    for (size_t i = 0; i < array_len(actions); i++)
-        if (strcmp(actions[i].name, name) == 0)
-            return run_action(cli, &actions[i]);
-    return cli_refuse(cli,
-                      "schedules cannot \"%s\"; it can list, show, add, set, pause, "
-                      "resume, trigger, preview, fires, delete and import.",
-                      name);
-}
-
-/* clang-format off */
 const struct subcommand schedule_commands[] = {
-    { "schedules", "[ACTION [NAME]]", "what makes jobs by itself: list, add, pause, trigger, ...", 0, 3,
-      .words = "list show add set pause resume trigger preview fires delete import",
-      .explain = explain, .place = SERVER, .options = schedule_options, .run = schedules },
+    { "schedules", "[ACTION [NAME]]", "what makes jobs by itself: list, add, pause, trigger, ...", 0, INT_MAX,
+      .actions = schedule_actions, .note = "NAME is a schedule's name or id",
+      .place = SERVER, .options = schedule_options, .run = cli_act },
     { 0 },
 };
 /* clang-format on */

@@ -119,7 +119,7 @@ test('problems of the API are sentences and exit codes', async (t) => {
         await refused(2, "no job's id", ask('show', 'x1'))
         await refused(2, 'state', ask('list', '--state', 'asleep'))
         await refused(2, 'limit', ask('list', '--limit', '1001'))
-        await refused(2, 'no name of a queue', ask('pause', 'a/b'))
+        await refused(2, 'no queue\'s name', ask('pause', 'a/b'))
         await refused(2, 'needs jobs\' ids, or a filter', ask('retry'))
         await refused(2, 'give one kind', ask('retry', '7', '--state', 'failed'))
         const key = `k${ask === cli}`

@@ -5,30 +5,11 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { run, startServer } from './lib/server.mjs'
+import { clean, good, refused, startCommand } from './lib/cli.mjs'
+import { run } from './lib/server.mjs'
 import { check, equal, has, test, until } from './lib/test.mjs'
 
-const { HOLDFAST_URL, HOLDFAST_DB, HOLDFAST_TOKEN, ...clean } = process.env
-
-async function start(t, options) {
-    const server = await startServer(t, options)
-    const env = { ...clean, HOLDFAST_URL: server.address }
-    const ask = (...args) => run(['schedules', ...args], { env })
-    ask.input = (input, ...args) => run(['schedules', ...args], { env, input })
-    ask.json = async (...args) => JSON.parse(await good(ask(...args, '--json')))
-    return [server, ask]
-}
-
-async function good(asked) {
-    const { code, stdout, stderr } = await asked
-    check(code === 0, `${code}: ${stdout}${stderr}`)
-    return stdout
-}
-async function refused(wanted, words, asked) {
-    const { code, stdout, stderr } = await asked
-    check(code === wanted, `exit code ${code}, not ${wanted}: ${stdout}${stderr}`)
-    has(stderr, words)
-}
+const start = (t, options) => startCommand(t, 'schedules', options)
 
 test('a schedule is added, shown, listed, set, paused, resumed and deleted', async (t) => {
     const [server, ask] = await start(t)
@@ -52,7 +33,7 @@ test('a schedule is added, shown, listed, set, paused, resumed and deleted', asy
     const job = (await good(ask('trigger', 'renamed'))).trim()
     equal((await server.get(`/jobs/${job}`)).body.scheduleId, made.id)
     equal((await good(ask('trigger', made.id))).trim(), job) // it is live still
-    has(await good(ask('fires', 'renamed')), 'FIRE TIME')
+    has(await good(ask('fires', 'renamed')), 'None of its times has come')
     equal((await ask.json('fires', 'renamed')).items, [])
     has(await good(ask('delete', 'renamed')), 'is deleted')
     await refused(3, 'no schedule renamed', ask('show', 'renamed'))
@@ -86,12 +67,12 @@ test('what is wrong on the command line is told, with an exit code', async (t) =
     await refused(2, 'such as 90s', ask('add', 'a', '--kind', 'k', '--every', 'often'))
     await refused(2, 'everyMs', ask('add', 'a', '--kind', 'k', '--every', '5ms'))
     await refused(2, 'payload is not valid JSON', ask('add', 'a', '--kind', 'k', '--payload', '{'))
-    await refused(2, 'no name of a schedule', ask('show', 'a b'))
+    await refused(2, 'no schedule\'s name', ask('show', 'a b'))
     await refused(2, 'nothing to change', ask('set', (await server.post('/schedules', { name: 'x', kind: 'k' })).body.id))
     await refused(4, 'is taken', ask('add', 'x', '--kind', 'k'))
     await server.post('/projects', { name: 'shop' })
     await good(ask('add', 'x', '--kind', 'k', '--project', 'shop'))
-    await refused(2, 'Several projects', ask('show', 'x'))
+    await refused(2, 'several projects', ask('show', 'x'))
     equal((await ask.json('show', 'x', '--project', 'shop')).project, 'shop')
     equal((await ask.json('list', '--project', 'shop')).items.length, 1)
     await refused(2, 'no option', run(['schedules', '--db', server.store], { env: clean }))
