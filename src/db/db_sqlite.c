@@ -12,7 +12,8 @@
  * What a failed COMMIT means: -HF_FULL and the rest are certain, nothing was
  * committed.  An I/O error is not: the frames may be in the log although
  * fsync failed, and after a crash the log may be replayed with them or without
- * them.  That is -HF_UNKNOWN. */
+ * them.  That is -HF_UNKNOWN.  So is -HF_FULL where SQLite writes copies of the
+ * last frame behind it (sync_is_last). */
 #include "db_sqlite.h"
 
 /* IMMEDIATE takes the write lock at once: a transaction waits for another
@@ -89,7 +90,8 @@ static int sqlite_commit(struct db *db)
         return 0;
     int r = fail(s, rc, "commit");
     sqlite_rollback(db);
-    return r == -HF_IO && !db->read_only ? -HF_UNKNOWN : r;
+    bool sure = r != -HF_IO && (r != -HF_FULL || s->log.sync_is_last);
+    return sure || db->read_only ? r : -HF_UNKNOWN;
 }
 
 static int sqlite_mark(struct db *db, enum db_mark mark)

@@ -176,6 +176,20 @@ TEST(what_a_commit_writes_behind_its_sync_is_in_the_log_too)
     check_whole(path, 20000);
 }
 
+TEST(a_disk_that_is_full_behind_the_last_frame_leaves_open_what_is_committed)
+{
+    char careful[512];
+    snprintf(careful, sizeof(careful), "file:%s?psow=0", test_sqlite_url());
+    struct db *db = open_counted(careful);
+
+    check_ok(db_begin(db));
+    check_int(add(db, 1, 10), 10);
+    disk.fail_in = 5; /* the second write of a copy */
+    check_err(db_commit(db), -HF_UNKNOWN);
+    check_int(disk.fail_in, 0);
+    db_close(db);
+}
+
 /* Else it would become the default one if the program takes its own away. */
 TEST(the_program_around_us_does_not_see_our_vfs)
 {
