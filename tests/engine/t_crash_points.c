@@ -334,8 +334,7 @@ TEST(the_script_uses_every_command_and_all_that_is_written)
     struct script *s = recorded_script("live", SIZE_MAX);
     check_str(s->broken, "");
     memcpy(used.ops, s->used, sizeof(used.ops));
-    static const char *const excused[] = { "OWNER_PILE", "COUNTER_FOLD" };
-    check_all_used(excused, array_len(excused)); /* those are PostgreSQL's */
+    check_all_used();
     script_free(s);
 }
 
