@@ -241,6 +241,28 @@ static void write_fires(struct metrics *m, const struct engine_work *w)
     metrics_histogram(m, &w->fire_lateness, histogram_times, NULL);
 }
 
+/* No histograms: a hundred kinds times all buckets would be too much to keep. */
+static void write_kinds(struct metrics *m, struct node *node)
+{
+    struct kind_total kinds[KIND_PLACES];
+    size_t count = node_kinds(node, kinds);
+
+    metrics_family(m, "holdfast_kind_runs_total", METRIC_COUNTER,
+                   "Runs that have ended, by kind and outcome.");
+    for (size_t i = 0; i < count; i++)
+        for (int o = 0; o < RUN_OUTCOMES; o++)
+            metrics_int(m, (int64_t)kinds[i].runs[o],
+                        LABELS("kind", kinds[i].kind, "outcome",
+                               job_state_name(JOB_COMPLETED + o)));
+    metrics_family(m, "holdfast_kind_run_seconds_total", METRIC_COUNTER,
+                   "What those runs took, from their start to their end.");
+    for (size_t i = 0; i < count; i++)
+        for (int o = 0; o < RUN_OUTCOMES; o++)
+            metrics_seconds(m, kinds[i].ran_us[o],
+                            LABELS("kind", kinds[i].kind, "outcome",
+                                   job_state_name(JOB_COMPLETED + o)));
+}
+
 static void write_histograms(struct metrics *m, const struct engine_totals *t)
 {
     metrics_family(m, "holdfast_queue_wait_seconds", METRIC_HISTOGRAM,
@@ -355,6 +377,7 @@ static void write_all(struct metrics *m, const struct scrape *scrape)
     write_tries(m, &status.totals.work);
     write_locks(m, &status.totals.work);
     write_fires(m, &status.totals.work);
+    write_kinds(m, api->node);
     write_histograms(m, &status.totals);
     http_figures_write(api->http_figures, m);
     write_server(m, &stats);

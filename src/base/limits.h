@@ -156,6 +156,7 @@ enum {
     DEFAULT_PAGE_ITEMS = 50,
     LIMIT_PAGE_ITEMS = 1000,
     LIMIT_METRIC_QUEUES = 200, /* with series of their own in /metrics; others are one */
+    LIMIT_METRIC_KINDS = 100,  /* the same */
     LIMIT_HEADERS = 100,       /* of an endpoint or an http job */
     LIMIT_HEADER_BYTES = 8192, /* one header, name and value */
 };

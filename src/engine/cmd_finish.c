@@ -137,12 +137,16 @@ static void accept_completion(struct tx *tx, const struct completion *done,
         briefs->count ? bsearch(&done->job_id, briefs->list, briefs->count,
                                 sizeof(*briefs->list), brief_by_id)
                       : NULL;
-    int64_t endpoint_id = note_ended(tx->engine, done->job_id);
-    if (endpoint_id != 0)
-        endpoint_completed(tx, endpoint_id, done);
-    hint_queue(tx->engine, done->queue_id);
-    tx->engine->totals.work.completions++;
-    histogram_add_time(&tx->engine->totals.work.ran[0], tx->now - done->started_at);
+    struct engine *engine = tx->engine;
+    const struct local_run *run = note_ended(engine, done->job_id);
+    if (run && run->endpoint_id != 0)
+        endpoint_completed(tx, run->endpoint_id, done);
+    hint_queue(engine, done->queue_id);
+    engine->totals.work.completions++;
+    histogram_add_time(&engine->totals.work.ran[0], tx->now - done->started_at);
+    note_kind(engine,
+              run ? run->kind : kind_totals_place(&engine->kind_totals, done->kind), 0,
+              tx->now - done->started_at);
     tell_ordinary(tx,
                   &(struct job){ .id = done->job_id,
                                  .queue_id = done->queue_id,

@@ -193,6 +193,7 @@ static int set_up(struct engine *engine, const struct engine_options *options,
     engine->next_delivery = INT64_MAX;
     engine->next_expiry = 0; /* not known: to be looked at before the first claim */
     arena_init(&engine->pending_arena, 64 << 10, PENDING_ARENA_BYTES);
+    kind_totals_init(&engine->kind_totals);
     if (options->settings)
         engine->settings = *options->settings;
     else
@@ -383,6 +384,8 @@ void engine_abandon(struct engine *engine)
     free(engine->notes);
     free(engine->told);
     free(engine->news);
+    free(engine->kind_notes);
+    kind_totals_release(&engine->kind_totals);
     lockfile_free(engine->lock);
     free(engine);
 }

@@ -32,6 +32,7 @@
 #include "base/rng.h"
 #include "engine/command.h"
 #include "engine/dispatch.h"
+#include "engine/kind_totals.h"
 #include "engine/retry.h"
 #include "engine/schedule/zones.h"
 #include "engine/settings.h"
@@ -101,6 +102,7 @@ struct engine_options {
 struct local_run {
     int64_t job_id, queue_id, project_id, owner_id, started_at, deadline_at;
     int64_t endpoint_id; /* 0: of none */
+    size_t kind;         /* its place, kind_totals.h */
     int lane;
     bool stop_told;
     bool ended; /* in the open transaction */
@@ -212,12 +214,15 @@ struct engine {
     size_t told_count, told_capacity;
     struct endpoint_news *news; /* of endpoints, endpoint.h */
     size_t news_count, news_capacity;
+    struct kind_note *kind_notes; /* runs that have ended */
+    size_t kind_note_count, kind_note_capacity;
     bool deliveries_noted; /* some are due with the commit */
 
     /* for people and metrics */
     struct engine_totals totals;
     int64_t commit_us;            /* how long the last COMMIT took */
     struct engine_work work_kept; /* what the last commit made true */
+    struct kind_totals kind_totals;
 };
 
 must_check int engine_open(const struct engine_options *options, struct error *error,
@@ -423,8 +428,10 @@ int64_t outbox_write_to(struct tx *tx, const struct event *event, bool active);
 struct local_run *local_run_find(struct engine *engine, int64_t job_id);
 void note_started(struct engine *engine, const struct started *run);
 void note_adopted(struct engine *engine, const struct job_row *row);
-/* Returns the endpoint that the run was of; 0: of none, or not ours. */
-int64_t note_ended(struct engine *engine, int64_t job_id);
+/* Returns the run, good until the commit; NULL: it is not ours. */
+const struct local_run *note_ended(struct engine *engine, int64_t job_id);
+/* A run of whatever owner has ended, see struct kind_note. */
+void note_kind(struct engine *engine, size_t place, int outcome, int64_t ran_us);
 void note_stop(struct engine *engine, int64_t job_id, int type);
 void note_told(struct tx *tx, const struct event *event);
 void note_deliveries(struct engine *engine);
@@ -432,7 +439,7 @@ void notes_publish(struct engine *engine);
 void notes_drop(struct engine *engine);
 /* The same for one command behind a savepoint: all noted after the mark. */
 struct notes_mark {
-    size_t notes, fresh, told, news;
+    size_t notes, fresh, told, news, kind_notes;
     struct engine_work work;
 };
 struct notes_mark notes_mark(const struct engine *engine);

@@ -79,9 +79,12 @@ static void end_run(struct tx *tx, struct job_row *row, int outcome,
     run->error = *error;
     run->outcome = outcome;
     run->finished_at = tx->now;
-    if (!missing)
+    if (!missing) {
         histogram_add_time(&tx->engine->totals.work.ran[outcome - JOB_COMPLETED],
                            tx->now - run->started_at);
+        note_kind(tx->engine, kind_totals_place(&tx->engine->kind_totals, row->job.kind),
+                  outcome - JOB_COMPLETED, tx->now - run->started_at);
+    }
     if (missing) {
         run->job_id = row->job.id;
         run->started_at = run->deadline_at = run->attention_at = tx->now;

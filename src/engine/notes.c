@@ -100,21 +100,35 @@ static void add_note(struct engine *engine, int64_t job_id, int type)
     engine->notes[engine->note_count++] = (struct note){ job_id, type };
 }
 
-int64_t note_ended(struct engine *engine, int64_t job_id)
+const struct local_run *note_ended(struct engine *engine, int64_t job_id)
 {
     struct local_run *run = local_run_find(engine, job_id);
     if (!run)
-        return 0;
+        return NULL;
     struct dispatch_queue *queue = entry_of(engine, run->queue_id);
     if (!queue) {
         store_fail(engine->store, -HF_NOMEM);
-        return 0;
+        return NULL;
     }
     dispatch_ended(queue, run->lane == LANE_RECOVERED);
     queue->hint = true; /* a slot is free */
     run->ended = true;
     add_note(engine, job_id, NOTE_ENDED);
-    return run->endpoint_id;
+    return run;
+}
+
+void note_kind(struct engine *engine, size_t place, int outcome, int64_t ran_us)
+{
+    struct kind_note *grown =
+        grow(engine->kind_notes, engine->kind_note_count, &engine->kind_note_capacity,
+             sizeof(*engine->kind_notes));
+    if (!grown) {
+        store_fail(engine->store, -HF_NOMEM);
+        return;
+    }
+    engine->kind_notes = grown;
+    engine->kind_notes[engine->kind_note_count++] =
+        (struct kind_note){ place, outcome, ran_us };
 }
 
 void note_stop(struct engine *engine, int64_t job_id, int type)
@@ -162,6 +176,7 @@ static void forget(struct engine *engine)
     engine->note_count = 0;
     engine->told_count = 0;
     engine->news_count = 0;
+    engine->kind_note_count = 0;
     engine->deliveries_noted = false;
     arena_reset(&engine->pending_arena);
 }
@@ -169,6 +184,9 @@ static void forget(struct engine *engine)
 void notes_publish(struct engine *engine)
 {
     engine->work_kept = engine->totals.work;
+    if (engine->kind_note_count > 0)
+        kind_totals_add(&engine->kind_totals, engine->kind_notes,
+                        engine->kind_note_count);
     for (size_t i = 0; i < engine->note_count; i++) {
         struct note note = engine->notes[i];
         struct local_run *run = local_run_find(engine, note.job_id);
@@ -193,6 +211,8 @@ void notes_publish(struct engine *engine)
                                 .started_at = run->started_at,
                                 .deadline_at = run->deadline_at,
                                 .endpoint_id = run->endpoint_id,
+                                .kind = kind_totals_place(&engine->kind_totals,
+                                                          run->job.kind),
                                 .lane = run->job.lane };
     }
     if (engine->fresh_count > 0 && engine->hooks.started)
@@ -209,9 +229,9 @@ void notes_publish(struct engine *engine)
 
 struct notes_mark notes_mark(const struct engine *engine)
 {
-    return (struct notes_mark){ engine->note_count, engine->fresh_count,
-                                engine->told_count, engine->news_count,
-                                engine->totals.work };
+    return (struct notes_mark){ engine->note_count,      engine->fresh_count,
+                                engine->told_count,      engine->news_count,
+                                engine->kind_note_count, engine->totals.work };
 }
 
 void notes_undo(struct engine *engine, struct notes_mark mark)
@@ -241,6 +261,7 @@ void notes_undo(struct engine *engine, struct notes_mark mark)
     engine->fresh_count = mark.fresh;
     engine->told_count = mark.told;
     engine->news_count = mark.news;
+    engine->kind_note_count = mark.kind_notes;
     engine->totals.work = mark.work;
 }
 

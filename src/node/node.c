@@ -432,6 +432,12 @@ void node_status(struct node *node, struct node_status *ret)
     pthread_mutex_unlock(&node->status_lock);
 }
 
+/* Of all that the engine has, these may be read beside the committer's thread. */
+size_t node_kinds(struct node *node, struct kind_total ret[KIND_PLACES])
+{
+    return kind_totals_read(&node->engine->kind_totals, ret);
+}
+
 size_t node_pulse(const struct node *node)
 {
     return node->committer ? committer_pulse(node->committer) : 0;

@@ -136,6 +136,9 @@ must_check int node_look(struct node *node, enum reader reader, struct look *loo
 
 void node_status(struct node *node, struct node_status *ret);
 
+/* How runs have ended on this node, by kind: see kind_totals_read(). */
+size_t node_kinds(struct node *node, struct kind_total ret[KIND_PLACES]);
+
 /* Is the committer alive?  Its pulse, see committer_pulse(); it rises by itself only
  * while there is something to do, so ask for a beat, and look again later. */
 size_t node_pulse(const struct node *node);

@@ -345,6 +345,7 @@ struct completion {
     bool known, done;
     int old_state;
     int64_t queue_id, project_id, started_at;
+    struct slice kind; /* absent where it was known, and not looked up */
 };
 must_check int store_complete(struct store *store, struct completion *completions,
                               size_t count);

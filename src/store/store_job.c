@@ -334,6 +334,7 @@ static int find_completable(struct store *store, struct completion *list, size_t
         c->old_state = (int)db_get_int(&rows, 2);
         c->started_at = db_get_int(&rows, 3);
         c->project_id = db_get_int(&rows, 4);
+        c->kind = store_dup_text(&rows, 5, &store->arena);
         c->done = job_state_busy(c->old_state);
     }
     db_done(&rows);

@@ -75,6 +75,10 @@ test('jobs are counted by queue and state', async (t) => {
     equal(of('holdfast_queue_wait_seconds_count'), 2)
     equal(of('holdfast_run_seconds_count{outcome="completed"}'), 1)
     equal(of('holdfast_run_seconds_count{outcome="failed"}'), 1)
+    const kinds = ['good', 'bad'].map((kind) => ['completed', 'failed', 'cancelled'].map((o) => of(`holdfast_kind_runs_total{kind="${kind}",outcome="${o}"}`)))
+    equal(kinds, [[1, 0, 0], [0, 1, 0]])
+    check(of('holdfast_kind_run_seconds_total{kind="good",outcome="completed"}') > 0)
+    equal(of('holdfast_kind_run_seconds_total{kind="good",outcome="failed"}'), 0)
     equal(of('holdfast_queue_paused{queue="sad"}'), 0)
     equal([of('holdfast_ready'), of('holdfast_store_up'), of('holdfast_oldest_overdue_run_age_seconds')], [1, 1, 0])
     equal(of('holdfast_recoveries_total{type="start"}'), 1)
@@ -119,6 +123,23 @@ test('the number of queues with series of their own is bounded', async (t) => {
     check(of('holdfast_jobs{queue="(other)",state="queued"}') >= 10)
     const sum = list.filter((s) => s.name === 'holdfast_jobs').reduce((n, s) => n + s.value, 0)
     equal(sum, 210)
+})
+
+test('the number of kinds with series of their own is bounded', async (t) => {
+    const server = await startServer(t)
+    const jobs = Array.from({ length: 103 }, (_, i) => ({ kind: `k${i}` }))
+    await server.post('/jobs/batch', { jobs })
+    const { runs } = (await server.post('/claim', { session: 's', count: 103 })).body
+    equal(runs.length, 103)
+    for (const { id } of runs) await server.post(`/runs/${id}/complete`, { session: 's' })
+    const counted = async () => (await scrape(server)).list.filter((s) => s.name === 'holdfast_kind_runs_total' && s.value > 0)
+    const series = await until('all are counted', async () => {
+        const list = await counted()
+        return list.reduce((n, s) => n + s.value, 0) === 103 && list
+    })
+    equal(series.length, 101)
+    equal(series.at(-1).labels, { kind: '(other)', outcome: 'completed' })
+    equal(series.at(-1).value, 3)
 })
 
 test('a store that cannot be read is a figure and no failed scrape', async (t) => {
