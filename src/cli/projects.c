@@ -176,6 +176,14 @@ static int look(struct cli *cli, struct deletion *d)
     return 0;
 }
 
+/* What lives is cancelled first, and deleted when it is over. */
+static void show_progress(const struct deletion *d)
+{
+    int64_t left = d->live > 0 ? d->live : d->finished;
+    progress_show(d->live > 0 ? "cancelling jobs" : "deleting jobs",
+                  d->jobs > left ? d->jobs - left : 0, d->jobs);
+}
+
 static int wait_until_gone(struct cli *cli, struct deletion *d, int64_t wait_ms)
 {
     int64_t end_us = clock_mono_us(&clock_system) + wait_ms * US_PER_MS;
@@ -183,8 +191,7 @@ static int wait_until_gone(struct cli *cli, struct deletion *d, int64_t wait_ms)
     int r = look(cli, d);
 
     while (r == 0 && !d->gone && !d->kept && clock_mono_us(&clock_system) < end_us) {
-        int64_t left = d->live + d->finished;
-        progress_show("deleting jobs", d->jobs > left ? d->jobs - left : 0, d->jobs);
+        show_progress(d);
         poll(NULL, 0, pause_ms);
         pause_ms = 2 * pause_ms < LOOK_MOST_MS ? 2 * pause_ms : LOOK_MOST_MS;
         r = look(cli, d);
