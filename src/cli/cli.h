@@ -234,8 +234,8 @@ must_check int table_print(struct table *table);
  * where there is nothing in it. */
 must_check int table_print_page(struct cli *cli, struct table *table, struct slice page,
                                 const char *none);
-/* A time of the API, as short as ls has it: of today the time, of this year the day too,
- * otherwise the date.  UTC, as all else; NULL: "-". */
+/* A time of the API, UTC; NULL: "-".  Where the table has a width to fit it is as short as
+ * ls has it: of today the time, of this year the day too, otherwise the date. */
 void table_time(struct table *table, const char *time);
 
 /* "name: value" in one line, with what would harm a terminal taken out; nothing if

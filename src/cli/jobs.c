@@ -311,8 +311,8 @@ static int print_list(struct cli *cli, struct slice answer)
         table_text(&table, member(cli, job, "queue"));
         table_text(&table, member(cli, job, "kind"));
         table_text(&table, member(cli, job, "attempt"));
-        table_text(&table, member(cli, job, "createdAt"));
-        table_text(&table, member(cli, job, "finishedAt"));
+        table_time(&table, member(cli, job, "createdAt"));
+        table_time(&table, member(cli, job, "finishedAt"));
         table_text(&table, error.p      ? member(cli, error, "message")
                            : progress.p ? member(cli, progress, "text")
                                         : member(cli, job, "result"));

@@ -113,7 +113,7 @@ void table_time(struct table *table, const char *time)
 {
     char now[TIME_TEXT_BYTES], text[16];
 
-    if (!time || strlen(time) < strlen("2026-08-01T12:34:56")) {
+    if (!time || strlen(time) < strlen("2026-08-01T12:34:56") || terminal_width() == 0) {
         table_text(table, time);
         return;
     }

@@ -5,7 +5,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { clean, good, refused, startCommand } from './lib/cli.mjs'
+import { clean, good, refused, startCommand, table } from './lib/cli.mjs'
 import { run } from './lib/server.mjs'
 import { check, equal, has, test, until } from './lib/test.mjs'
 
@@ -23,6 +23,8 @@ test('a schedule is added, shown, listed, set, paused, resumed and deleted', asy
     has(await good(ask('show', 'report')), 'Europe/Berlin')
     for (const list of [await good(ask()), await good(ask('list'))]) has(list, 'report')
     equal((await ask.json('list')).items, [made])
+    has((await table(ask, 'list'))[1], '-01-01') // the next one, short
+    has(await good(ask('list')), made.nextFireAt) // for scripts, and people with room
     await good(ask('set', 'report', '--every', '90s', '--payload', '', '--priority', '', '--name', 'renamed'))
     const set = await ask.json('show', 'renamed')
     equal([set.everyMs, set.cron, set.payload, set.priority, set.maxRetries], [90000, null, null, null, null])

@@ -17,15 +17,16 @@ const secretOf = (text) => text.match(/^Its secret, which is not shown again: (w
 
 test('a webhook is added, shown, listed, set, paused, resumed and deleted', async (t) => {
     const [server, ask] = await start(t)
+    // nothing happens here that it asks for: what waits for it stays none
     has(await good(ask()), 'No webhooks here. Make one: holdfast webhooks add NAME URL --events job.failed\n')
-    const told = await good(ask('add', 'ops', nobody, '--events', 'job.failed, recovery.*', '--events', 'queue.paused', '--timeout-ms', '2000'))
-    check(/^Webhook ops \(\d+\): job\.failed,recovery\.\*,queue\.paused\nIts secret, /.test(told), told)
+    const told = await good(ask('add', 'ops', nobody, '--events', 'job.failed, schedule.*', '--events', 'queue.paused', '--timeout-ms', '2000'))
+    check(/^Webhook ops \(\d+\): job\.failed,schedule\.\*,queue\.paused\nIts secret, /.test(told), told)
     const made = await ask.json('show', 'ops')
     equal(made, (await server.get(`/webhooks/${made.id}`)).body)
-    equal([made.url, made.events, made.timeoutMs, made.project], [nobody, ['job.failed', 'recovery.*', 'queue.paused'], 2000, null])
+    equal([made.url, made.events, made.timeoutMs, made.project], [nobody, ['job.failed', 'schedule.*', 'queue.paused'], 2000, null])
     equal(await ask.json('show', made.id), made)
     equal((await ask.json()).items, [made])
-    has(await good(ask('show', 'ops')), 'events             job.failed,recovery.*,queue.paused\n')
+    has(await good(ask('show', 'ops')), 'events             job.failed,schedule.*,queue.paused\n')
     await good(ask('set', 'ops', '--to', 'http://127.0.0.1:9/b', '--events', 'job.*', '--in-flight', '3', '--name', 'renamed'))
     const set = await ask.json('show', 'renamed')
     equal([set.url, set.events, set.inFlight, set.timeoutMs], ['http://127.0.0.1:9/b', ['job.*'], 3, 2000])
