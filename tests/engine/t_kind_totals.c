@@ -124,6 +124,24 @@ TEST(a_run_whose_end_was_rolled_back_is_counted_once)
     world_end(&w);
 }
 
+/* Its retry has the same external id, so the whole of it is refused by itself. */
+TEST(a_run_whose_end_the_store_refused_is_not_counted)
+{
+    struct world w;
+    struct new_job job = job_of_kind("crawl");
+    world_begin(&w);
+    run_sql(&w, "CREATE UNIQUE INDEX test_external ON jobs (external_id);");
+    job.external_id = SLICE("same");
+    int64_t id = enqueue(&w, job);
+    check_int(claim_one(&w, "s1"), id);
+    check_err(fail_run(&w, "s1", id, ERROR_OTHER, NULL), -HF_CONFLICT);
+    check_int(total_of(&w, "crawl").runs[FAILED], 0);
+    run_sql(&w, "DROP INDEX test_external;");
+    check_ok(fail_run(&w, "s1", id, ERROR_OTHER, NULL));
+    check_int(total_of(&w, "crawl").runs[FAILED], 1);
+    world_end(&w);
+}
+
 TEST(the_first_hundred_kinds_have_places_and_keep_them_and_the_others_share_one)
 {
     enum { MORE = 7 };
