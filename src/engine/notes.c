@@ -88,16 +88,17 @@ void note_adopted(struct engine *engine, const struct job_row *row)
                                             .adopted = true });
 }
 
-static void add_note(struct engine *engine, int64_t job_id, int type)
+static bool add_note(struct engine *engine, int64_t job_id, int type)
 {
     struct note *grown = grow(engine->notes, engine->note_count, &engine->note_capacity,
                               sizeof(*engine->notes));
     if (!grown) {
         store_fail(engine->store, -HF_NOMEM);
-        return;
+        return false;
     }
     engine->notes = grown;
     engine->notes[engine->note_count++] = (struct note){ job_id, type };
+    return true;
 }
 
 const struct local_run *note_ended(struct engine *engine, int64_t job_id)
@@ -110,10 +111,11 @@ const struct local_run *note_ended(struct engine *engine, int64_t job_id)
         store_fail(engine->store, -HF_NOMEM);
         return NULL;
     }
+    if (!add_note(engine, job_id, NOTE_ENDED))
+        return NULL; /* what is not noted could not be taken back */
     dispatch_ended(queue, run->lane == LANE_RECOVERED);
     queue->hint = true; /* a slot is free */
     run->ended = true;
-    add_note(engine, job_id, NOTE_ENDED);
     return run;
 }
 

@@ -133,15 +133,18 @@ R(2, "r.job_id IS NOT NULL AND r.finished_at IS NULL AND r.started_at < {long_ag
 /* s: a schedule.  x: how many fire times it counts; y: how many it can show. */
 #define CHECK_FIRES_SUM \
     "COALESCE((SELECT CAST(sum(f.count) AS BIGINT) FROM fires f WHERE f.schedule_id = s.id), 0)"
+/* One that is deleted with its project goes in bites: what belongs to it is first. */
+#define CHECK_SCHEDULE_STAYS \
+    " AND NOT EXISTS (SELECT 1 FROM projects p WHERE p.id = s.project_id AND p.deleting = 1)"
 #define CHECK_SCHEDULE_RULES(R) \
-R(10, "s.fire_count <> s.fires_pruned + " CHECK_FIRES_SUM, \
+R(10, "s.fire_count <> s.fires_pruned + " CHECK_FIRES_SUM CHECK_SCHEDULE_STAYS, \
   "Schedule {id} counts {x} fire times, but what became of {y} is on record.") \
 R(10, "EXISTS (SELECT 1 FROM fires f WHERE f.schedule_id = s.id AND f.last_at > s.cursor_at)", \
   "Schedule {id} has the outcome of a fire time that it has not come to yet.") \
 R(10, "NOT EXISTS (SELECT 1 FROM projects p WHERE p.id = s.project_id)", \
   "Schedule {id} is of a project that is not there.") \
 R(10, "s.kind = 'http' AND s.payload LIKE '_\"endpointId\":%' AND NOT EXISTS " \
-      "(SELECT 1 FROM endpoints e WHERE e.id = s.id)", \
+      "(SELECT 1 FROM endpoints e WHERE e.id = s.id)" CHECK_SCHEDULE_STAYS, \
   "Schedule {id} is an endpoint, but what it sends is gone.")
 
 /* e: an endpoint; s: the schedule that it is. */

@@ -104,7 +104,18 @@ static inline void drive_deadline(struct world *w)
 static inline bool deadline_done(struct world *w)
 {
     return fault_state(w, fx.overdue) == JOB_FAILED &&
-           look(w, fx.overdue).run.error.type == ERROR_TIMEOUT;
+           look(w, fx.overdue).run.error.type == ERROR_TIMEOUT &&
+           look(w, fx.running[0]).run.attention_at != 0;
+}
+
+/* Its node died under its last try, and its target may still be at work. */
+static inline bool endpoint_waits(struct world *w)
+{
+    struct endpoint e = { 0 };
+    check_ok(store_endpoint_get(w->engine->store, fx.endpoint, &w->arena, &e));
+    return fault_state(w, fx.endpoint_run) == JOB_FAILED && e.run_count == 1 &&
+           e.failures_in_row == 1 &&
+           (schedule_of(w, fx.endpoint).paused & PAUSED_ITSELF) != 0;
 }
 
 static inline void drive_recovery(struct world *w)
@@ -114,7 +125,8 @@ static inline void drive_recovery(struct world *w)
 static inline bool recovery_done(struct world *w)
 {
     return fault_crashed(w, fx.here[0]) && fault_crashed(w, fx.here[1]) &&
-           w->engine->ready;
+           fault_crashed(w, fx.orphan) && w->engine->ready && endpoint_waits(w) &&
+           delivery_row(w, fx.deliveries[1]).taken_by == 0;
 }
 
 static inline void before_sweep(struct world *w)
@@ -135,7 +147,7 @@ static inline bool sweep_done(struct world *w)
 static inline void before_retention(struct world *w)
 {
     w->settings.retention_completed_us = w->settings.retention_failed_us = US_PER_DAY;
-    w->wall += 3 * US_PER_DAY;
+    w->wall += 40 * US_PER_DAY; /* owners are remembered for longest */
 }
 static inline void drive_retention(struct world *w)
 {
@@ -144,7 +156,36 @@ static inline void drive_retention(struct world *w)
 static inline bool retention_done(struct world *w)
 {
     return fault_state(w, fx.completed) == -HF_NOT_FOUND &&
-           fault_state(w, fx.failed) == -HF_NOT_FOUND;
+           fault_state(w, fx.failed) == -HF_NOT_FOUND &&
+           fires_of(w, fx.often).count == 0 && deliveries_of(w, fx.gone, NULL) == 0;
+}
+
+/* What a webhook that is gone, or disabled, has left. */
+static inline bool unsent_done(struct world *w)
+{
+    return deliveries_of(w, fx.dropped, NULL) == 0 &&
+           delivery_row(w, fx.gone_delivery).state == DELIVERY_FAILED;
+}
+
+static inline void drive_project(struct world *w)
+{
+    struct command *c = command_new(OP_PROJECT);
+    if (c) {
+        c->project.name = SLICE("doomed");
+        c->project.act = PROJECT_DELETE;
+        c->project.cascade = true;
+        (void)world_apply(w, c);
+    }
+    command_free(c);
+    fault_pass(w, 2);
+}
+static inline bool project_done(struct world *w)
+{
+    bool there = false;
+    check_ok(store_projects_reload(w->engine->store));
+    for (size_t i = 0; i < w->engine->store->project_count; i++)
+        there = there || w->engine->store->projects[i].id == fx.doomed;
+    return !there && fault_state(w, fx.doomed_job) == -HF_NOT_FOUND;
 }
 
 /* This node takes work, and beats. */
@@ -165,14 +206,72 @@ static inline bool node_done(struct world *w)
 
 static inline void before_reclass(struct world *w)
 {
-    w->kinds[1] = "work";
-    w->kind_count = 2;
+    w->kinds[2] = "work";
+    w->kind_count = 3;
+}
+/* The same by a reload. */
+static inline void drive_reload(struct world *w)
+{
+    w->kinds[2] = "work";
+    w->kind_count = 3;
+    (void)!engine_set_kinds(w->engine, w->kinds, w->kind_count, NULL, 0);
+    fault_pass(w, 0);
 }
 static inline bool reclass_done(struct world *w)
 {
     return !w->engine->reclass.under_way &&
            look(w, fx.waiting[0]).job.class == CLASS_NODE &&
            look(w, fx.scheduled_retry).job.class == CLASS_NODE;
+}
+
+/* An endpoint runs on this node, and is answered. */
+static inline void drive_endpoint(struct world *w)
+{
+    struct command *c = command_new(OP_TRIGGER);
+    engine_set_capacity(w->engine, w->capacity = 10);
+    if (c) {
+        c->trigger.id = fx.endpoint;
+        (void)world_apply(w, c);
+    }
+    command_free(c);
+    fault_pass(w, 8); /* a start after a crash is a gentle one */
+    for (size_t i = 0; i < w->engine->run_count; i++) {
+        struct command *answer = command_new(OP_COMPLETE);
+        if (answer && w->engine->runs[i].endpoint_id != 0) {
+            answer->complete.job_id = w->engine->runs[i].job_id;
+            answer->complete.owner_id = w->engine->owner_id;
+            answer->complete.result = SLICE("{\"status\":200}");
+            answer->complete.output = SLICE("printed");
+            (void)world_apply(w, answer);
+        }
+        command_free(answer);
+    }
+}
+static inline bool endpoint_done(struct world *w)
+{
+    struct endpoint e = { 0 };
+    check_ok(store_endpoint_get(w->engine->store, fx.endpoint, &w->arena, &e));
+    return e.run_count > 1 && e.failures_in_row == 0 && e.last_status == 200;
+}
+
+static inline bool adopt_all(void *world, const struct job_row *row)
+{
+    (void)world;
+    (void)row;
+    return true;
+}
+static inline void before_adoption(struct world *w)
+{
+    w->adopt = adopt_all;
+    w->host.pid += 1000; /* another process than the one that was killed */
+}
+static inline bool adoption_done(struct world *w)
+{
+    for (size_t i = 0; i < array_len(fx.here); i++)
+        if (!local_run_find(w->engine, fx.here[i]) ||
+            look(w, fx.here[i]).run.owner_id != w->engine->owner_id)
+            return false;
+    return w->engine->ready;
 }
 
 static const struct fault_duty fault_duties[] = {
@@ -182,8 +281,13 @@ static const struct fault_duty fault_duties[] = {
     { "an owner's death", NULL, drive_reaper, reaper_done, false, false },
     { "a deadline", NULL, drive_deadline, deadline_done, false, false },
     { "recovery", NULL, drive_recovery, recovery_done, true, true },
+    { "adoption", before_adoption, drive_recovery, adoption_done, true, true },
+    { "what is not sent", NULL, drive_retention, unsent_done, true, true },
+    { "a project that goes", NULL, drive_project, project_done, false, false },
+    { "an endpoint's run", NULL, drive_endpoint, endpoint_done, false, false },
     { "the sweep", before_sweep, drive_sweep, sweep_done, true, false },
     { "retention", before_retention, drive_retention, retention_done, false, true },
     { "the node's own work", NULL, drive_node, node_done, false, false },
     { "other kinds", before_reclass, drive_recovery, reclass_done, false, true },
+    { "a reload", NULL, drive_reload, reclass_done, false, false },
 };

@@ -8,6 +8,7 @@
 
 #include "crash_vfs.h"
 #include "fires.h"
+#include "hooks.h"
 
 enum { LARGE_BYTES = 20 << 10 };
 
@@ -16,9 +17,16 @@ struct fixture {
     int64_t running[4], cancelling, overdue; /* of the session "s1" */
     int64_t failed, retried, completed;
     int64_t hold, next_hold;
-    int64_t here[2];  /* of the node that was killed */
-    int64_t local[3]; /* for a node to take */
-    int64_t timed;    /* a schedule; it fires 15 s after the beginning */
+    int64_t here[2];                /* of the node that was killed */
+    int64_t local[3];               /* for a node to take */
+    int64_t timed;                  /* a schedule; it fires 15 s after the beginning */
+    int64_t often;                  /* another; it has fired, and is over */
+    int64_t endpoint, endpoint_run; /* that was under way on that node, the last try */
+    int64_t doomed, doomed_job;     /* a project with something of everything */
+    int64_t token, orphan;
+    int64_t webhook, deliveries[3]; /* one has arrived, one was taken by that node */
+    int64_t gone, gone_delivery;    /* a webhook whose receiver is gone */
+    int64_t dropped;                /* a webhook, whose deliveries are still there */
     char large[LARGE_BYTES];
     struct crash_disk *sound, *crashed;
     const char *url;
@@ -41,7 +49,8 @@ static inline void fault_world(struct world *w, const char *vfs)
     w->url = fx.url;
     w->vfs = vfs;
     w->kinds[0] = "local";
-    w->kind_count = 1;
+    w->kinds[1] = "http";
+    w->kind_count = 2;
     w->wall += 10 * US_PER_S;
     w->mono += 10 * US_PER_S;
 }
@@ -93,6 +102,101 @@ static inline int64_t fixture_hold(struct world *w, const char *holder)
     return id;
 }
 
+/* Made by cancelling jobs, which tells one of them. */
+static inline void fixture_webhooks(struct world *w)
+{
+    struct delivery *list = NULL;
+    const struct new_job job = fault_job("told");
+    struct delivered gone = { 0 };
+    fx.gone = webhook(w, "[\"job.cancelled\"]");
+    for (int i = 0; i < 2; i++)
+        check_ok(cancel(w, enqueue(w, job)));
+    check_int(deliveries_of(w, fx.gone, &list), 2);
+    check_int(take_and_forget(w, 1), 1);
+    gone = went_wrong(list[0].id);
+    gone.gone = true;
+    report(w, gone);
+    fx.gone_delivery = list[1].id;
+    fx.dropped = webhook(w, "[\"job.cancelled\"]");
+    check_ok(cancel(w, enqueue(w, job)));
+    check_ok(drop_webhook(w, fx.dropped));
+    fx.webhook = webhook(w, "[\"job.cancelled\"]");
+    for (size_t i = 0; i < array_len(fx.deliveries); i++)
+        check_ok(cancel(w, enqueue(w, job)));
+    check_int(deliveries_of(w, fx.webhook, &list), 3);
+    for (size_t i = 0; i < array_len(fx.deliveries); i++)
+        fx.deliveries[i] = list[i].id;
+    check_int(take_and_forget(w, 2), 2);
+    report(w, went_well(fx.deliveries[0]));
+    struct new_job doomed = fault_job("q");
+    doomed.project = SLICE("doomed");
+    webhook_of_project(w, "[\"job.enqueued\"]", "doomed");
+    fx.doomed_job = enqueue(w, doomed);
+    check_ok(act(w, with_key(make_enqueue(doomed), "its-key", "body")));
+}
+
+static inline int64_t fixture_token(struct world *w, const char *name,
+                                    const char *project)
+{
+    struct command *c = command_new(OP_TOKEN);
+    c->token.name = slice_of(name);
+    c->token.project = slice_of(project);
+    c->token.role = 1;
+    check_ok(sha256(c->token.name, c->token.hash));
+    check_ok(world_apply(w, c));
+    int64_t id = c->token.out.id;
+    command_free(c);
+    return id;
+}
+
+/* One that is paused, and one that is full. */
+static inline void fixture_projects(struct world *w)
+{
+    static const char *const names[] = { "resting", "doomed" };
+    for (int i = 0; i < 2; i++) {
+        check_ok(act(w, make_project(names[i])));
+        struct schedule_edit edit = new_schedule("its", NULL, US_PER_S);
+        edit.project = slice_of(names[i]);
+        edit.set |= EDIT_END;
+        edit.with.end_at = w->wall + 2 * US_PER_S;
+        schedule(w, edit);
+    }
+    struct command *c = make_project("resting");
+    c->project.act = PROJECT_PAUSE;
+    check_ok(act(w, c));
+    check_ok(store_project(w->engine->store, SLICE("doomed"), &fx.doomed));
+    fx.token = fixture_token(w, "free", NULL);
+    fixture_token(w, "bound", "doomed");
+    struct schedule_edit edit = new_endpoint("its-own", "{\"url\":\"http://a/3\"}");
+    edit.project = SLICE("doomed");
+    schedule(w, edit);
+    check_ok(act(w, with_key(make_enqueue(fault_job("q")), "old-key", "body")));
+}
+
+/* Running without a run, as another version might leave it. */
+static inline void fixture_orphan(struct world *w)
+{
+    char sql[300];
+    fx.orphan = enqueue(w, fault_job("q"));
+    snprintf(sql, sizeof(sql),
+             "UPDATE jobs SET state = 3 WHERE id = %lld; "
+             "UPDATE counters SET queued = queued - 1, running = running + 1 "
+             "WHERE queue_id = (SELECT queue_id FROM jobs WHERE id = %lld)",
+             (long long)fx.orphan, (long long)fx.orphan);
+    run_sql(w, sql);
+}
+
+/* Its runs are tried once. */
+static inline void fixture_endpoint(struct world *w)
+{
+    struct schedule_edit edit = new_endpoint("ping", "{\"url\":\"http://a/1\"}");
+    edit.set |= EDIT_MAX_RETRIES | EDIT_EVERY | EDIT_MAX_EXECUTION;
+    edit.with.max_retries = 0;
+    edit.with.every_us = 3600 * US_PER_S;
+    edit.with.max_execution_us = 600 * US_PER_S;
+    fx.endpoint = schedule(w, edit);
+}
+
 static inline void fixture_make(void)
 {
     static struct world w;
@@ -107,6 +211,9 @@ static inline void fixture_make(void)
     w.wall -= 10 * US_PER_S;
     w.mono -= 10 * US_PER_S;
     world_open(&w);
+    struct command *c = queue_command("q");
+    c->queue.stale_after_us = 30 * US_PER_S;
+    check_ok(act(&w, c));
     fixture_jobs(&w);
     fx.hold = fixture_hold(&w, "anna");
     fx.next_hold = fixture_hold(&w, "ben");
@@ -116,16 +223,27 @@ static inline void fixture_make(void)
     edit.with.queue = SLICE("timed");
     fx.timed = schedule(&w, edit);
     check_int(schedule_of(&w, fx.timed).next_at, w.wall + 15 * US_PER_S);
+    edit = new_schedule("often", NULL, US_PER_S);
+    edit.set |= EDIT_END;
+    edit.with.end_at = w.wall + 2 * US_PER_S;
+    fx.often = schedule(&w, edit);
+    fixture_projects(&w);
+    fixture_endpoint(&w);
+    world_pass(&w, 3 * US_PER_S); /* they fire */
     struct new_job job = fault_job("here");
     job.kind = SLICE("local");
     for (size_t i = 0; i < array_len(fx.here); i++)
         fx.here[i] = enqueue(&w, job);
-    engine_set_capacity(w.engine, array_len(fx.here));
+    bool made = false;
+    fx.endpoint_run = trigger(&w, fx.endpoint, &made);
+    engine_set_capacity(w.engine, array_len(fx.here) + 1);
     world_settle(&w);
-    check_int(w.engine->run_count, array_len(fx.here));
+    check_int(w.engine->run_count, array_len(fx.here) + 1);
     job.queue = SLICE("there");
     for (size_t i = 0; i < array_len(fx.local); i++)
         fx.local[i] = enqueue(&w, job);
+    fixture_webhooks(&w); /* no tick after that: it would tidy up */
+    fixture_orphan(&w);
 
     crash_disk_cut(disk, CRASH_LOSE, 0, fx.crashed); /* killed here */
     crash_disk_stop_after(disk, 0);
@@ -143,220 +261,3 @@ static inline void fixture_free(void)
     crash_disk_free(fx.sound);
     crash_disk_free(fx.crashed);
 }
-
-/* ---- commands ---- */
-
-static inline struct command *fault_enqueue(void)
-{
-    return make_enqueue(fault_job("q"));
-}
-static inline struct command *fault_enqueue_batch(void)
-{
-    struct new_job jobs[20];
-    for (size_t i = 0; i < array_len(jobs); i++)
-        jobs[i] = fault_job(i % 2 ? "q" : "another");
-    return make_batch(jobs, array_len(jobs));
-}
-static inline struct command *fault_enqueue_large(void)
-{
-    struct new_job job = fault_job("q");
-    job.payload = slice_of(fx.large);
-    return make_enqueue(job);
-}
-static inline struct command *fault_enqueue_later(void)
-{
-    struct new_job job = fault_job("new-queue");
-    job.delay_us = US_PER_S;
-    job.expires_at = INT64_C(1900000000) * US_PER_S;
-    return make_enqueue(job);
-}
-static inline struct command *fault_enqueue_return(void)
-{
-    struct new_job job = fault_job("q");
-    job.unique_key = SLICE("source");
-    return make_enqueue(job);
-}
-static inline struct command *fault_enqueue_replace(void)
-{
-    struct new_job job = fault_job("q");
-    job.unique_key = SLICE("source");
-    job.on_conflict = CONFLICT_REPLACE;
-    return make_enqueue(job);
-}
-static inline struct command *fault_enqueue_once(void)
-{
-    return with_key(fault_enqueue_batch(), "key", "body");
-}
-static inline struct command *fault_claim_many(void)
-{
-    struct command *c = make_claim("s1", 4);
-    c->claim.claim_id = SLICE("claim");
-    return c;
-}
-static inline struct command *fault_claim_new(void)
-{
-    return make_claim("s2", 1);
-}
-static inline struct command *fault_complete(void)
-{
-    return make_complete("s1", fx.running[0], "{\"ok\":true}");
-}
-static inline struct command *fault_complete_cancelling(void)
-{
-    return make_complete("s1", fx.cancelling, "{\"ok\":true}");
-}
-static inline struct command *fault_fail(void)
-{
-    return make_fail("s1", fx.running[0], ERROR_NETWORK, "Broken");
-}
-static inline struct command *fault_fail_final(void)
-{
-    return make_fail("s1", fx.running[0], ERROR_PERMANENT, "Broken");
-}
-static inline struct command *fault_progress(void)
-{
-    return make_progress("s1", fx.running[0], 50, "half");
-}
-static inline struct command *fault_cancel_waiting(void)
-{
-    return make_cancel(fx.waiting[0], "why not");
-}
-static inline struct command *fault_cancel_running(void)
-{
-    return make_cancel(fx.running[0], "why not");
-}
-static inline struct command *fault_change(void)
-{
-    return make_change(fx.waiting[0], INT64_C(1900000000) * US_PER_S, 8, "moved");
-}
-static inline struct command *fault_retry_failed(void)
-{
-    return make_retry_by_hand(fx.failed);
-}
-static inline struct command *fault_retry_scheduled(void)
-{
-    return make_retry_by_hand(fx.retried);
-}
-static inline struct command *fault_pause(void)
-{
-    struct command *c = queue_command("q");
-    c->queue.pause = 1;
-    c->queue.reason = SLICE("maintenance");
-    return c;
-}
-static inline struct command *fault_settings(void)
-{
-    struct command *c = queue_command("fresh");
-    c->queue.slots = 4;
-    c->queue.concurrency = 3;
-    c->queue.retry_delays = SLICE("1,2,3");
-    return c;
-}
-static inline struct command *fault_project(void)
-{
-    return make_project("second");
-}
-static inline struct command *fault_beat(void)
-{
-    struct command *c = command_new(OP_BEAT);
-    c->beat.session = SLICE("s1");
-    c->beat.runs = fx.running;
-    c->beat.run_count = 2;
-    return c;
-}
-static inline struct command *fault_beat_new(void)
-{
-    struct command *c = command_new(OP_BEAT);
-    c->beat.session = SLICE("s3");
-    return c;
-}
-static inline struct command *fault_reserve(void)
-{
-    struct command *c = command_new(OP_RESERVE);
-    c->reserve.queue = SLICE("q");
-    c->reserve.holder = SLICE("eva");
-    c->reserve.wait_us = 30 * US_PER_S;
-    return c;
-}
-static inline struct command *fault_release(void)
-{
-    struct command *c = command_new(OP_RELEASE);
-    c->release.reservation_id = fx.hold;
-    return c;
-}
-static inline struct command *fault_renew(void)
-{
-    struct command *c = command_new(OP_RENEW);
-    c->renew.reservation_id = fx.hold;
-    c->renew.ttl_us = 60 * US_PER_S;
-    return c;
-}
-
-static inline struct command *fault_schedule(void)
-{
-    struct command *c = command_new(OP_SCHEDULE);
-    c->schedule.edit = new_schedule("another", "0 0 * * *", 0);
-    c->schedule.edit.set |= EDIT_ZONE;
-    c->schedule.edit.with.time_zone = SLICE("America/New_York");
-    return c;
-}
-static inline struct command *fault_reschedule(void)
-{
-    struct command *c = command_new(OP_SCHEDULE);
-    c->schedule.edit = edit_of(fx.timed);
-    c->schedule.edit.set = EDIT_CRON | EDIT_PRIORITY;
-    c->schedule.edit.with.cron = SLICE("0 12 * * *");
-    c->schedule.edit.with.priority = 2;
-    return c;
-}
-static inline struct command *fault_unschedule(void)
-{
-    struct command *c = command_new(OP_SCHEDULE_DROP);
-    c->schedule_drop.id = fx.timed;
-    return c;
-}
-static inline struct command *fault_trigger(void)
-{
-    struct command *c = command_new(OP_TRIGGER);
-    c->trigger.id = fx.timed;
-    return c;
-}
-
-struct fault_command {
-    const char *name;
-    struct command *(*make)(void);
-};
-
-static const struct fault_command fault_commands[] = {
-    { "enqueue", fault_enqueue },
-    { "enqueue a batch", fault_enqueue_batch },
-    { "enqueue a large payload", fault_enqueue_large },
-    { "enqueue for later", fault_enqueue_later },
-    { "enqueue a key that is there", fault_enqueue_return },
-    { "enqueue in another's place", fault_enqueue_replace },
-    { "enqueue under an idempotency key", fault_enqueue_once },
-    { "claim", fault_claim_many },
-    { "claim as a new session", fault_claim_new },
-    { "complete", fault_complete },
-    { "complete while cancelling", fault_complete_cancelling },
-    { "fail", fault_fail },
-    { "fail for good", fault_fail_final },
-    { "progress", fault_progress },
-    { "cancel what waits", fault_cancel_waiting },
-    { "cancel what runs", fault_cancel_running },
-    { "change", fault_change },
-    { "retry by hand", fault_retry_failed },
-    { "retry at once", fault_retry_scheduled },
-    { "pause", fault_pause },
-    { "settings of a queue", fault_settings },
-    { "project", fault_project },
-    { "beat", fault_beat },
-    { "beat of a new session", fault_beat_new },
-    { "reserve", fault_reserve },
-    { "release", fault_release },
-    { "renew", fault_renew },
-    { "schedule", fault_schedule },
-    { "change a schedule", fault_reschedule },
-    { "drop a schedule", fault_unschedule },
-    { "trigger", fault_trigger },
-};

@@ -22,8 +22,11 @@ static bool is_null(struct slice value)
 /* ---- the request ---- */
 
 /* http_payload.h names its fields as a job's; an endpoint's are its own. */
-static int refuse(struct error *error, const struct error *why)
+static int refuse(struct tx *tx, struct error *error, int r, const struct error *why)
 {
+    if (why->code == 0)
+        return store_fail(tx->store,
+                          r); /* no memory: nothing is wrong with the request */
     static const struct slice prefix = SLICE("payload.");
     char text[sizeof(why->text)];
     size_t n = 0;
@@ -143,7 +146,7 @@ static int new_request(struct tx *tx, struct command *c, struct endpoint *endpoi
     if (r == 0)
         r = http_payload_check(text, &why);
     if (r < 0)
-        return refuse(&c->error, &why);
+        return refuse(tx, &c->error, r, &why);
     endpoint->request = arena_dup(&tx->store->arena, text);
     if (json_find(given, SLICE("headers")).p)
         endpoint->secret_headers = edit->secret_headers;
@@ -184,7 +187,7 @@ int endpoint_edit(struct tx *tx, struct command *c, struct schedule *schedule)
     struct error why = { 0 };
     r = http_payload_read(endpoint.request, &tx->store->arena, &why, &request);
     if (r < 0)
-        return refuse(&c->error, &why);
+        return refuse(tx, &c->error, r, &why);
     r = check_deadline(tx, schedule, &request, &c->error);
     return r < 0 ? r : write(tx, edit, schedule, &endpoint);
 }
