@@ -149,10 +149,6 @@ static inline void before_retention(struct world *w)
     w->settings.retention_completed_us = w->settings.retention_failed_us = US_PER_DAY;
     w->wall += 40 * US_PER_DAY; /* owners are remembered for longest */
 }
-static inline void drive_retention(struct world *w)
-{
-    fault_pass(w, 64);
-}
 static inline bool retention_done(struct world *w)
 {
     return fault_state(w, fx.completed) == -HF_NOT_FOUND &&
@@ -282,11 +278,11 @@ static const struct fault_duty fault_duties[] = {
     { "a deadline", NULL, drive_deadline, deadline_done, false, false },
     { "recovery", NULL, drive_recovery, recovery_done, true, true },
     { "adoption", before_adoption, drive_recovery, adoption_done, true, true },
-    { "what is not sent", NULL, drive_retention, unsent_done, true, true },
+    { "what is not sent", NULL, drive_due, unsent_done, true, true },
     { "a project that goes", NULL, drive_project, project_done, false, false },
     { "an endpoint's run", NULL, drive_endpoint, endpoint_done, false, false },
     { "the sweep", before_sweep, drive_sweep, sweep_done, true, false },
-    { "retention", before_retention, drive_retention, retention_done, false, true },
+    { "retention", before_retention, drive_due, retention_done, false, true },
     { "the node's own work", NULL, drive_node, node_done, false, false },
     { "other kinds", before_reclass, drive_recovery, reclass_done, false, true },
     { "a reload", NULL, drive_reload, reclass_done, false, false },
