@@ -2,8 +2,8 @@
  *
  * duties.c -- what time makes due, in the order of its urgency.
  *
- *   beat       renew our lease, before we judge anyone else's; while the store is
- *              away it is what is tried, and what proves that it is back
+ *   beat       renew our lease, before we judge anyone else's; while the disk takes
+ *              nothing it is what is tried, and what proves that it does again
  *   recovery   one chunk, while there is one under way
  *   classes    one chunk, after the kinds of the nodes changed
  *   fire       schedules make their jobs
@@ -518,13 +518,14 @@ int64_t engine_tick(struct engine *engine)
     webhooks_tell_sender(engine, now);
     if (r < 0)
         tell_failure(engine, now, (int)r);
-    /* Whichever duty found it out: the next one needs a connection, and an owner. */
-    if (r == -HF_UNAVAILABLE)
+    /* Whoever found it out: the next one needs a connection, and an owner. */
+    if (r == -HF_UNAVAILABLE || engine->away == -HF_UNAVAILABLE)
         (void)!engine_reconnect(engine, 0);
     else if (r == -HF_LATE)
         (void)!engine_reborn(engine);
-    int64_t next = !engine->producer ? earliest(engine, now, r < 0)
-                   : r < 0           ? now + RETRY_LATER_US
+    bool failed = r < 0 || engine->away == -HF_UNAVAILABLE;
+    int64_t next = !engine->producer ? earliest(engine, now, failed)
+                   : failed          ? now + RETRY_LATER_US
                                      : engine->next_beat;
     int64_t longest = engine->settings.lease_us / 3; /* of two beats; to be sure */
     engine->tick_sleep = next <= now ? 0 : next - now < longest ? next - now : longest;

@@ -65,8 +65,8 @@ void engine_set_away(struct engine *engine, int code)
     if (engine->away == code)
         return;
     engine->away = code;
-    if (code < 0)
-        engine->next_beat = 0; /* the proof that it is back */
+    if (code < 0 && code != -HF_UNAVAILABLE)
+        engine->next_beat = 0; /* the proof that it takes again what is written */
     if (engine->hooks.away)
         engine->hooks.away(engine->hooks.arg, code);
 }

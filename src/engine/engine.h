@@ -308,7 +308,8 @@ int64_t engine_look(struct engine *engine, int64_t (*work)(struct tx *tx, void *
 must_check int engine_reconnect(struct engine *engine, int64_t patience_us);
 
 /* A transaction has failed with this code: if that is the store's fault it is away from
- * now on, until a beat is through.  engine.c. */
+ * now on, until we are connected again, or (where that was not it) a beat is through.
+ * engine.c. */
 void engine_missed(struct engine *engine, int code);
 /* Whether our beat was: 0, or why not. */
 void engine_set_away(struct engine *engine, int code);

@@ -417,9 +417,12 @@ int engine_reconnect(struct engine *engine, int64_t patience_us)
         engine_step(engine);
         r = db_reconnect(engine->store->db);
     }
-    if (r == 0)
-        engine->judge_from = engine_now(engine) + engine->settings.lease_us;
-    return r;
+    if (r < 0)
+        return r;
+    engine->judge_from = engine_now(engine) + engine->settings.lease_us;
+    if (engine->away == -HF_UNAVAILABLE)
+        engine_set_away(engine, 0);
+    return 0;
 }
 
 /* After a lost answer: 1 the pile is in, 0 it is not, negative: unknown. */
