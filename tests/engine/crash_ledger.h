@@ -275,7 +275,7 @@ static inline const char *token_breaks(struct world *w, const struct promise *p)
     for (size_t i = 0; i < count; i++)
         if (list[i].id == p->id) {
             there = true;
-            if (!slice_equal(list[i].name, slice_of(p->name)))
+            if (!text_is(list[i].name, p->name))
                 return "another name";
         }
     if (!(p->states >> there & 1))
