@@ -56,7 +56,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
 struct sqlite3;
 
 /* Error codes.  Functions return 0 or the negative of one of these. */
@@ -279,9 +278,8 @@ typedef void hf_done(void *arg, const struct hf_error *error,
 
 /* The same without waiting: 0 when the jobs were accepted for writing, and `done` (may
  * be NULL) is called when they are on disk or have failed; after an error it is not.
- * Many calls share one commit: the way to be fast from one thread.  All is copied.  A
- * handler that does not wait for `done` is not completed before them, but may be without
- * them if they fail. */
+ * Many calls share one commit: the way to be fast from one thread.  All is copied; the
+ * run that calls it is not completed before them. */
 int hf_enqueue_async(struct hf *hf, const struct hf_new_job *jobs, size_t count,
                      const char *idempotency_key, hf_done *done, void *arg,
                      struct hf_error *error);
