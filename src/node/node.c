@@ -14,7 +14,7 @@ struct node {
     struct engine *engine; /* the committer's while there is one */
     struct committer *committer;
     struct reader_thread *readers[READERS];
-    struct loop_mail *mail;
+    struct loop_mail *mail; /* NULL: being closed, the threads are gone */
     struct node_calls calls;
     size_t commands_max;
     struct settings settings;
@@ -129,9 +129,9 @@ static void hear_away(void *arg, int code)
     struct node_status status = node->status;
     pthread_mutex_unlock(&node->status_lock);
 
-    struct news *news = node->engine ? news_new() : NULL;
+    struct news *news = node->engine && node->mail ? news_new() : NULL;
     if (!news)
-        return; /* being opened; or whoever asks sees it, and nobody is told */
+        return; /* being opened or closed; or whoever asks sees it, and nobody is told */
     news->turned = true;
     news->status = status;
     news->letter.open = open_news;
@@ -487,7 +487,8 @@ static void free_node(struct node *node, void (*end)(struct engine *))
     committer_free(node->committer);
     node->committer = NULL;
     loop_mail_free(node->mail); /* opens what is still in it, to who may submit more */
-    end(node->engine);
+    node->mail = NULL;
+    end(node->engine); /* what it has to say now is for nobody */
     news_free(node->news);
     pthread_mutex_destroy(&node->status_lock);
     free(node->url);
