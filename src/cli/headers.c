@@ -80,8 +80,13 @@ static int take_option(struct cli *cli, const char *option, struct headers *head
         if (!one.p)
             return -HF_NOMEM;
         r = cli_text_or_file(cli, option, one.p, &text);
+        size_t before = headers->count;
         if (r == 0)
             r = take_lines(cli, option, text, headers);
+        /* Nothing by mistake is not '', which takes all of them away. */
+        if (r == 0 && one.p[0] == '@' && headers->count == before)
+            r = cli_refuse(cli, "--%s: there is no header in %s; 'X-Team: blue' is one.",
+                           option, one.p + 1);
         all += n + (all[n] == '\n');
     }
     return r;
