@@ -56,6 +56,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
 struct sqlite3;
 
 /* Error codes.  Functions return 0 or the negative of one of these. */
@@ -276,10 +277,9 @@ int hf_enqueue_batch(struct hf *hf, const struct hf_new_job *jobs, size_t count,
 typedef void hf_done(void *arg, const struct hf_error *error,
                      const struct hf_enqueued *jobs, size_t count);
 
-/* The same without waiting: 0 when the jobs were accepted for writing, and `done` (may
- * be NULL) is called when they are on disk or have failed; after an error it is not.
- * Many calls share one commit: the way to be fast from one thread.  All is copied; the
- * run that calls it is not completed before them. */
+/* The same without waiting: 0 if they are accepted, and `done` (may be NULL) is called
+ * when they are on disk or have failed; after an error it is not.  Many calls share one
+ * commit.  All is copied; a run that calls it is not completed before them. */
 int hf_enqueue_async(struct hf *hf, const struct hf_new_job *jobs, size_t count,
                      const char *idempotency_key, hf_done *done, void *arg,
                      struct hf_error *error);
