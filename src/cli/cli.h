@@ -172,6 +172,9 @@ struct cli_field {
 };
 must_check int cli_put_fields(struct cli *cli, struct json_writer *w,
                               const struct cli_field *fields, bool is_new);
+/* An object of those that were given; `body` is the caller's, initialised here. */
+must_check int cli_write_fields(struct cli *cli, const struct cli_field *fields,
+                                struct buf *body, struct slice *ret);
 
 /* What a person may not want to type, since others can read it in the list of processes:
  * of @FILE what is in the file, of @- what is on standard input, without the last line's
@@ -195,6 +198,11 @@ must_check int cli_follow(struct cli *cli, const struct ask *ask, door_event *ev
 /* Asks, and prints the answer: as JSON with --json, or with `print`. */
 must_check int cli_ask_and_print(struct cli *cli, const struct ask *ask,
                                  int (*print)(struct cli *cli, struct slice answer));
+
+/* Asks for something to be deleted, and says so: "Webhook 12 is deleted" and what comes
+ * `behind` it.  Its id is the last part of the path. */
+must_check int cli_delete(struct cli *cli, const struct ask *ask, const char *what,
+                          const char *behind);
 
 /* A member of an object: text of strings, JSON of others; NULL if it is null or not
  * there.  Lives as long as the command. */

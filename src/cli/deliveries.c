@@ -230,13 +230,7 @@ int webhook_resend_all(struct cli *cli)
     struct slice text = { 0 };
     int64_t id = 0;
 
-    buf_init(&body, 64 << 10);
-    struct json_writer w = json_writer(&body);
-    json_begin_object(&w);
-    int r = cli_put_fields(cli, &w, fields, true);
-    json_end_object(&w);
-    if (r == 0)
-        r = buf_end(&body, &text);
+    int r = cli_write_fields(cli, fields, &body, &text);
     if (r == 0)
         r = webhook_find_id(cli, &id);
     if (r < 0)

@@ -64,6 +64,21 @@ int cli_ask_and_print(struct cli *cli, const struct ask *ask,
     return 0;
 }
 
+int cli_delete(struct cli *cli, const struct ask *ask, const char *what,
+               const char *behind)
+{
+    cleanup(buf_release) struct buf answer;
+    struct slice nothing = { 0 };
+    const char *id = strrchr(ask->path, '/') + 1;
+
+    int r = cli_ask(cli, ask, &answer, &nothing);
+    if (r == 0 && cli->json)
+        printf("{\"deleted\":\"%s\"}\n", id);
+    else if (r == 0)
+        printf("%s %s is deleted%s.\n", what, id, behind);
+    return r;
+}
+
 struct slice member_raw(struct slice object, const char *name)
 {
     struct slice value = json_kind_of(object) == JSON_KIND_OBJECT

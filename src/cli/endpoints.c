@@ -212,10 +212,9 @@ static int pause_endpoint(struct cli *cli)
     struct slice text = { 0 };
     struct ask ask;
 
-    buf_init(&body, 64 << 10);
-    int r = endpoint_ask(cli, "POST", "/pause", &ask);
+    int r = schedule_write_pause(cli, &body, &text);
     if (r == 0)
-        r = schedule_write_pause(cli, &body, &text);
+        r = endpoint_ask(cli, "POST", "/pause", &ask);
     if (r < 0)
         return r;
     ask.body = text;
@@ -229,18 +228,9 @@ static int resume_endpoint(struct cli *cli)
 
 static int delete (struct cli *cli)
 {
-    cleanup(buf_release) struct buf answer;
-    struct slice nothing = { 0 };
     struct ask ask;
-
-    buf_init(&answer, CLI_ANSWER_BYTES);
     int r = endpoint_ask(cli, "DELETE", "", &ask);
-    if (r == 0)
-        r = cli_ask(cli, &ask, &answer, &nothing);
-    const char *id = r == 0 ? strrchr(ask.path, '/') + 1 : "";
-    if (r == 0)
-        printf(cli->json ? "{\"deleted\":\"%s\"}\n" : "Endpoint %s is deleted.\n", id);
-    return r;
+    return r < 0 ? r : cli_delete(cli, &ask, "Endpoint", "");
 }
 
 /* ---- called now, and how it went ---- */

@@ -192,3 +192,14 @@ int cli_put_fields(struct cli *cli, struct json_writer *w, const struct cli_fiel
     }
     return r;
 }
+
+int cli_write_fields(struct cli *cli, const struct cli_field *fields, struct buf *body,
+                     struct slice *ret)
+{
+    buf_init(body, 64 << 10);
+    struct json_writer w = json_writer(body);
+    json_begin_object(&w);
+    int r = cli_put_fields(cli, &w, fields, true);
+    json_end_object(&w);
+    return r < 0 ? r : buf_end(body, ret);
+}

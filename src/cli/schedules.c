@@ -204,12 +204,12 @@ int schedule_print_paused(struct cli *cli, struct slice s)
 
 int schedule_write_pause(struct cli *cli, struct buf *body, struct slice *ret)
 {
-    struct json_writer w = json_writer(body);
-    json_begin_object(&w);
-    cli_put_text(cli, &w, "reason", "reason");
-    cli_put_text(cli, &w, "until", "until");
-    json_end_object(&w);
-    return buf_end(body, ret);
+    static const struct cli_field fields[] = {
+        { "reason", "reason", FIELD_TEXT },
+        { "until", "until", FIELD_TEXT },
+        { 0 },
+    };
+    return cli_write_fields(cli, fields, body, ret);
 }
 
 static int pause_schedule(struct cli *cli)
@@ -218,10 +218,9 @@ static int pause_schedule(struct cli *cli)
     struct slice text = { 0 };
     int64_t id = 0;
 
-    buf_init(&body, 64 << 10);
-    int r = find_id(cli, &id);
+    int r = schedule_write_pause(cli, &body, &text);
     if (r == 0)
-        r = schedule_write_pause(cli, &body, &text);
+        r = find_id(cli, &id);
     if (r < 0)
         return r;
     struct ask ask = ask_for("POST", "schedules/%" PRId64 "/pause", id);
@@ -257,21 +256,12 @@ static int trigger(struct cli *cli)
 
 static int delete (struct cli *cli)
 {
-    cleanup(buf_release) struct buf answer;
-    struct slice nothing = { 0 };
     int64_t id = 0;
-
-    buf_init(&answer, CLI_ANSWER_BYTES);
     int r = find_id(cli, &id);
     if (r < 0)
         return r;
     struct ask ask = ask_for("DELETE", "schedules/%" PRId64, id);
-    r = cli_ask(cli, &ask, &answer, &nothing);
-    if (r == 0)
-        printf(cli->json ? "{\"deleted\":\"%" PRId64 "\"}\n"
-                         : "Schedule %" PRId64 " is deleted; jobs that it made go on.\n",
-               id);
-    return r;
+    return cli_delete(cli, &ask, "Schedule", "; jobs that it made go on");
 }
 
 /* ---- times ---- */

@@ -310,13 +310,7 @@ static int rotate(struct cli *cli)
     struct slice text = { 0 };
     int64_t id = 0;
 
-    buf_init(&body, 64 << 10);
-    struct json_writer w = json_writer(&body);
-    json_begin_object(&w);
-    int r = cli_put_fields(cli, &w, rotate_fields, true);
-    json_end_object(&w);
-    if (r == 0)
-        r = buf_end(&body, &text);
+    int r = cli_write_fields(cli, rotate_fields, &body, &text);
     if (r == 0)
         r = webhook_find_id(cli, &id);
     if (r < 0)
@@ -340,16 +334,13 @@ static int print_state(struct cli *cli, struct slice hook)
 
 static int pause_webhook(struct cli *cli)
 {
+    static const struct cli_field pause_fields[] = { { "reason", "reason", FIELD_TEXT },
+                                                     { 0 } };
     cleanup(buf_release) struct buf body;
     struct slice text = { 0 };
     int64_t id = 0;
 
-    buf_init(&body, 64 << 10);
-    struct json_writer w = json_writer(&body);
-    json_begin_object(&w);
-    cli_put_text(cli, &w, "reason", "reason");
-    json_end_object(&w);
-    int r = buf_end(&body, &text);
+    int r = cli_write_fields(cli, pause_fields, &body, &text);
     if (r == 0)
         r = webhook_find_id(cli, &id);
     if (r < 0)
@@ -371,21 +362,12 @@ static int resume_webhook(struct cli *cli)
 
 static int delete (struct cli *cli)
 {
-    cleanup(buf_release) struct buf answer;
-    struct slice nothing = { 0 };
     int64_t id = 0;
-
-    buf_init(&answer, CLI_ANSWER_BYTES);
     int r = webhook_find_id(cli, &id);
     if (r < 0)
         return r;
     struct ask ask = ask_for("DELETE", "webhooks/%" PRId64, id);
-    r = cli_ask(cli, &ask, &answer, &nothing);
-    if (r == 0)
-        printf(cli->json ? "{\"deleted\":\"%" PRId64 "\"}\n"
-                         : "Webhook %" PRId64 " is deleted, with its deliveries.\n",
-               id);
-    return r;
+    return cli_delete(cli, &ask, "Webhook", ", with its deliveries");
 }
 
 /* ---- the actions ---- */
