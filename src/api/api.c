@@ -127,12 +127,6 @@ void api_ready(struct api *api, const char *const *queues, size_t count)
     claims_ready(api, queues, count);
 }
 
-void api_turned(struct api *api, const struct node_status *status)
-{
-    (void)api;
-    (void)status;
-}
-
 void api_stopping(struct api *api)
 {
     api->stopping = true;

@@ -58,7 +58,6 @@ void api_set_limits(struct api *api, int64_t max_body_bytes,
 void api_told(struct api *api, const struct event *event, const char *queue,
               const char *project);
 void api_ready(struct api *api, const char *const *queues, size_t count);
-void api_turned(struct api *api, const struct node_status *status);
 
 /* The server is about to stop: claims that wait are answered with nothing, streams
  * are ended.  Remote workers are not told to stop: they finish what they have, and

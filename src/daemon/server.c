@@ -94,8 +94,6 @@ static void on_turned(void *arg, const struct node_status *status)
     }
     if (status->lease_mono)
         runner_renewed(server->runner, status->lease_mono);
-    if (server->api)
-        api_turned(server->api, status);
     if (status->broken)
         stop_broken(server, status->broken);
 }

@@ -295,6 +295,17 @@ static inline void world_begin(struct world *w)
     world_open(w);
 }
 
+/* The same with a node that executes jobs of kind "work", so many at once. */
+static inline void world_begin_node(struct world *w, size_t capacity)
+{
+    world_init(w);
+    w->kinds[0] = "work";
+    w->kind_count = 1;
+    w->capacity = capacity;
+    w->settings.slots = (int)capacity;
+    world_open(w);
+}
+
 /* The end of every test: whatever it did, the invariants hold. */
 static inline void world_end(struct world *w)
 {

@@ -4,16 +4,6 @@
  * is written.  Nobody may be able to tell. */
 #include "acts.h"
 
-static void node_world(struct world *w, size_t capacity)
-{
-    world_init(w);
-    w->kinds[0] = "work";
-    w->kind_count = 1;
-    w->capacity = capacity;
-    w->settings.slots = (int)capacity;
-    world_open(w);
-}
-
 static struct new_job with_priority(int priority)
 {
     struct new_job job = job_of_kind("work");
@@ -38,7 +28,7 @@ TEST(what_waits_and_what_is_new_is_begun_in_one_order)
 {
     struct world w;
     struct test_pile pile = { 0 };
-    node_world(&w, 3);
+    world_begin_node(&w, 3);
     enqueue_kind(&w, "crawl"); /* the queue is there */
     set_pause(&w, "default", true);
     int64_t old5 = enqueue(&w, with_priority(5)), old3 = enqueue(&w, with_priority(3));
@@ -71,7 +61,7 @@ TEST(a_new_job_is_begun_at_once_only_if_it_is_ready_and_for_this_node)
 {
     struct world w;
     struct test_pile pile = { 0 };
-    node_world(&w, 8);
+    world_begin_node(&w, 8);
     struct new_job later = job_of_kind("work"), held = job_of_kind("work");
     later.delay_us = 60 * US_PER_S;
     held.queue = SLICE("paused");
@@ -97,7 +87,7 @@ TEST(a_job_of_a_kind_that_the_store_has_not_been_told_of_waits)
 {
     static const char *const kinds[] = { "work", "new" };
     struct world w;
-    node_world(&w, 8);
+    world_begin_node(&w, 8);
     check_ok(engine_set_kinds(w.engine, kinds, array_len(kinds), NULL, 0));
     int64_t id = enqueue_kind(&w, "new");
     check_int(w.started_count, 0);
@@ -112,7 +102,7 @@ TEST(a_limited_queue_begins_no_more_new_jobs_than_it_may)
 {
     struct world w;
     struct test_pile pile = { 0 };
-    node_world(&w, 8);
+    world_begin_node(&w, 8);
     set_limits(&w, "default", INT64_MIN, 2);
     for (int i = 0; i < 5; i++)
         pile_add(&pile, make_enqueue(job_of_kind("work")));
@@ -129,7 +119,7 @@ TEST(of_more_new_jobs_than_are_kept_in_memory_the_first_in_line_are_begun)
     enum { JOBS = 2 * STORE_FRESH + 50, SLOTS = STORE_FRESH + 20 };
     struct world w;
     static struct new_job jobs[JOBS];
-    node_world(&w, SLOTS);
+    world_begin_node(&w, SLOTS);
     for (int i = 0; i < JOBS; i++)
         jobs[i] = with_priority(i % 2 ? 7 : 2);
     struct command *batch = make_batch(jobs, JOBS);
@@ -145,7 +135,7 @@ TEST(of_more_new_jobs_than_are_kept_in_memory_the_first_in_line_are_begun)
 TEST(a_job_that_is_begun_by_its_own_pile_is_written_once)
 {
     struct world w;
-    node_world(&w, 2);
+    world_begin_node(&w, 2);
     if (db_engine(w.engine->store->db) == DB_SQLITE)
         run_sql(&w, "CREATE TRIGGER test_written BEFORE UPDATE ON jobs "
                     "BEGIN SELECT RAISE(ABORT, 'written twice'); END");

@@ -7,16 +7,6 @@
 #include "acts.h"
 #include "engine/committer.h"
 
-static void node_world(struct world *w, size_t capacity)
-{
-    world_init(w);
-    w->kinds[0] = "work";
-    w->kind_count = 1;
-    w->capacity = capacity;
-    w->settings.slots = (int)capacity;
-    world_open(w);
-}
-
 static struct command *completion(struct world *w, int64_t id)
 {
     struct command *c = make_complete(NULL, id, "1");
@@ -57,7 +47,7 @@ TEST(a_slot_that_is_freed_meanwhile_is_there_for_a_job_of_the_pile)
 {
     struct world w;
     struct late late = { 0 };
-    node_world(&w, 1);
+    world_begin_node(&w, 1);
     int64_t first = enqueue_kind(&w, "work");
     expect(&w, &late, completion(&w, first));
     int64_t second = enqueue_kind(&w, "work");
@@ -76,7 +66,7 @@ TEST(who_joins_is_answered_even_if_the_pile_is_applied_twice)
 {
     struct world w;
     struct late late = { 0 };
-    node_world(&w, 2);
+    world_begin_node(&w, 2);
     int64_t first = enqueue_kind(&w, "work"), second = enqueue_kind(&w, "work");
     expect(&w, &late, completion(&w, first));
     late.list[late.count++] = completion(&w, first); /* twice: the second pass decides */
@@ -98,7 +88,7 @@ TEST(a_remote_worker_claims_in_a_pile_that_is_joined)
 {
     struct world w;
     struct late late = { 0 };
-    node_world(&w, 1);
+    world_begin_node(&w, 1);
     int64_t ours = enqueue_kind(&w, "work"), theirs = enqueue_kind(&w, "remote");
     enqueue_kind(&w, "remote");
     check_int(claim_one(&w, "b"), theirs);
@@ -116,7 +106,7 @@ TEST(a_remote_worker_claims_in_a_pile_that_is_joined)
 TEST(a_run_that_has_ended_in_the_pile_does_not_end_again)
 {
     struct world w;
-    node_world(&w, 1);
+    world_begin_node(&w, 1);
     for (int failed = 0; failed < 2; failed++) {
         struct late late = { 0 };
         int64_t id = enqueue_kind(&w, "work");
@@ -143,7 +133,7 @@ TEST(a_run_that_has_ended_in_the_pile_does_not_end_again)
 TEST(a_run_that_another_process_has_cancelled_is_completed_out_of_that_state)
 {
     struct world w, other;
-    node_world(&w, 2);
+    world_begin_node(&w, 2);
     int64_t id = enqueue_kind(&w, "work"), bystander = enqueue_kind(&w, "work");
     twin_open_as(&w, &other, true);
     check_ok(cancel(&other, id)); /* and nobody here knows */
@@ -167,7 +157,7 @@ TEST(a_run_that_another_process_has_cancelled_is_completed_out_of_that_state)
 TEST(a_run_that_is_anothers_by_now_is_refused)
 {
     struct world w;
-    node_world(&w, 2);
+    world_begin_node(&w, 2);
     int64_t id = enqueue_kind(&w, "work");
     run_sql(&w, "UPDATE runs SET owner_id = owner_id + 1");
     struct command *c = completion(&w, id);
@@ -270,7 +260,7 @@ static void check_order(const char *arrives, const char *done)
     struct turnstile hold = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER };
     in_pile = hold;
     struct story story = { .done = hold, .expected = strlen(done) };
-    node_world(&w, 4);
+    world_begin_node(&w, 4);
     int64_t runs[2] = { enqueue_kind(&w, "work"), enqueue_kind(&w, "work") };
     struct command *completions[2] = { completion(&w, runs[0]), completion(&w, runs[1]) };
     size_t completed = 0;
